@@ -1,0 +1,63 @@
+/** The types that readers, the generator, the serialiser and the trainers share. */
+
+export type Task = "cta" | "cpa";
+export type Split = "train" | "validation" | "test";
+
+export interface Column {
+  /** Header text, null where the table has none. */
+  header: string | null;
+  /** Cell texts from top to bottom; "" is a missing value. */
+  cells: string[];
+}
+
+export interface Table {
+  /** File name or generated name, unique in its data set. */
+  name: string;
+  columns: Column[];
+}
+
+/** One labelled column (CTA) or one labelled column pair (CPA: mainColumn is the subject). */
+export interface LabelledColumn {
+  table: string;
+  column: number;
+  /** Subject column, CPA only. */
+  mainColumn?: number;
+  label: string;
+  /** Generated data: the domain of the label; real data: absent. */
+  domain?: string;
+}
+
+export interface Dataset {
+  name: string;
+  task: Task;
+  /** Every label, sorted; index = class id. */
+  labels: string[];
+  tables: Map<string, Table>;
+  splits: Record<Split, LabelledColumn[]>;
+}
+
+/** One column (pair) as bytes: all arrays have the same length T. */
+export interface EncodedExample {
+  ids: Int32Array;
+  roles: Int32Array;
+  /** 1 where the annotation head averages. */
+  pool: Uint8Array;
+  /** Class id, -1 where unknown. */
+  label: number;
+}
+
+/** Right-padded rows of similar length. */
+export interface Batch {
+  size: number;
+  tokens: number;
+  /** (size * tokens) row-major. */
+  ids: Int32Array;
+  roles: Int32Array;
+  pool: Uint8Array;
+  /** (size) valid tokens per row. */
+  lengths: Int32Array;
+  /** (size) class ids. */
+  labels: Int32Array;
+  /** (size) indices of the examples in the list that was batched. */
+  rows: Int32Array;
+}

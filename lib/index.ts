@@ -1,0 +1,1 @@
+export { AegirError, type ErrorCode } from "./errors.js";

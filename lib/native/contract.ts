@@ -1,0 +1,509 @@
+/**
+ * The whole native contract in one place: what the addon exports, with shapes and dtypes.
+ *
+ * Conventions. Every function whose first parameter is a lane queues a job on that lane's thread and returns a Promise;
+ * its result object carries `interval`, the job's start and end in milliseconds on the monotonic clock of
+ * `performance.now()`. Options are plain objects, already validated in TypeScript. Tensors passed in are read when
+ * the job runs: they may be disposed as soon as the call has returned (the job holds its own reference).
+ * B batch, T tokens, D model width, H heads, N head size, L layers of the innermost stage, n specialists.
+ */
+
+export type Dtype = "f32" | "f64" | "bf16" | "i64" | "bool" | "u8";
+export type DeviceName = "cpu" | "cuda" | `cuda:${number}`;
+export type TensorData = Float32Array | Float64Array | Uint16Array | BigInt64Array | Int32Array | Uint8Array;
+
+/** Start and end of one job in milliseconds on the clock of `performance.now()`. */
+export interface Interval {
+  start: number;
+  end: number;
+}
+
+export interface Timed {
+  interval: Interval;
+}
+
+/** A handle on a libtorch tensor. Ops here run on the JS thread and are meant for inspection and glue. */
+export interface NativeTensor {
+  readonly shape: number[];
+  readonly dtype: Dtype;
+  readonly device: DeviceName;
+  readonly numel: number;
+  readonly bytes: number;
+  readonly disposed: boolean;
+  requiresGrad: boolean;
+  /** The accumulated gradient, a new handle, or null. */
+  grad(): NativeTensor | null;
+  /** A copy: f32 Float32Array, f64 Float64Array, bf16 Uint16Array (bit patterns), i64 BigInt64Array, u8 and bool Uint8Array. */
+  data(): TensorData;
+  item(): number;
+  dispose(): void;
+  add(other: NativeTensor | number): NativeTensor;
+  sub(other: NativeTensor | number): NativeTensor;
+  mul(other: NativeTensor | number): NativeTensor;
+  div(other: NativeTensor | number): NativeTensor;
+  matmul(other: NativeTensor): NativeTensor;
+  /** neg, exp, log, sqrt, abs, sigmoid, tanh, relu, isfinite */
+  unary(op: string): NativeTensor;
+  /** sum, mean, max, min, argmax, all, any; over every element where dim is absent. */
+  reduce(op: string, dim?: number, keepdim?: boolean): NativeTensor;
+  softmax(dim: number): NativeTensor;
+  logSoftmax(dim: number): NativeTensor;
+  reshape(shape: number[]): NativeTensor;
+  transpose(dim0: number, dim1: number): NativeTensor;
+  slice(dim: number, start: number, end: number): NativeTensor;
+  indexSelect(dim: number, index: NativeTensor): NativeTensor;
+  to(dtype: Dtype): NativeTensor;
+  clone(): NativeTensor;
+  detach(): NativeTensor;
+  /** Same shape, dtype and bits (NaN equals NaN of the same bits). */
+  equal(other: NativeTensor): boolean;
+  /** max |a - b|; shapes must agree. */
+  maxAbsDiff(other: NativeTensor): number;
+}
+
+export interface NativeTensorStatic {
+  fromData(data: TensorData | number[], shape: number[], dtype: Dtype): NativeTensor;
+  full(shape: number[], value: number, dtype: Dtype): NativeTensor;
+  /** Standard normal values. */
+  randn(shape: number[], dtype: Dtype, generator: NativeGenerator): NativeTensor;
+  /** Uniform in [0, 1). */
+  rand(shape: number[], dtype: Dtype, generator: NativeGenerator): NativeTensor;
+  cat(tensors: NativeTensor[], dim: number): NativeTensor;
+  stack(tensors: NativeTensor[], dim: number): NativeTensor;
+}
+
+/** A CPU random generator (mt19937), independent of every other. */
+export interface NativeGenerator {
+  readonly seed: number;
+  getState(): Uint8Array;
+  setState(state: Uint8Array): void;
+  dispose(): void;
+}
+
+export interface LaneOptions {
+  name: string;
+  /** Intra-op threads of the jobs of this lane, set inside each job. */
+  threads: number;
+}
+
+/** One native thread with a FIFO queue. */
+export interface NativeLane {
+  readonly name: string;
+  readonly threads: number;
+  /** Jobs queued or running. */
+  readonly pending: number;
+  /** Resolves when everything queued before it has run. */
+  drain(): Promise<void>;
+  /** Refuses new jobs, lets the queued ones finish, ends the thread. */
+  close(): Promise<void>;
+}
+
+/** Cancels queued jobs at once and running ones at their next check (between layers). */
+export interface NativeCancelToken {
+  readonly cancelled: boolean;
+  cancel(): void;
+}
+
+export interface MemoryInfo {
+  liveTensors: number;
+  liveBytes: number;
+  allocator: { reservedBytes: number; cachedBytes: number; hits: number; misses: number };
+}
+
+export interface AddonInfo {
+  version: string;
+  /** torch version that the addon was compiled against, and the one it runs on. */
+  torchBuilt: string;
+  torchLoaded: string;
+  threads: number;
+  simd: "sse2" | "avx2" | "avx512";
+  cuda: { available: boolean; reason: string };
+}
+
+// ---- modules and models ------------------------------------------------------------------------------------------
+
+export type ModuleKind = "annotator" | "causalLM" | "router" | "stateFusion" | "alignment" | "outputFusion";
+
+export interface ParameterInfo {
+  name: string;
+  shape: number[];
+  /** Decides the optimiser group (model.md §1): weight decay only on "matrix". */
+  group: "matrix" | "vector" | "lowRank" | "decayBase";
+}
+
+/** A torch::nn module: parameters with dotted names. */
+export interface NativeModule {
+  readonly kind: ModuleKind;
+  readonly frozen: boolean;
+  readonly numParameters: number;
+  readonly disposed: boolean;
+  parameters(): ParameterInfo[];
+  /** Handles sharing storage with the parameters (and persistent buffers). */
+  stateDict(): Record<string, NativeTensor>;
+  /** Copies values in; every name and shape must agree, or ERR_CHECKPOINT and nothing is changed. */
+  loadStateDict(tensors: Record<string, NativeTensor>): void;
+  /** requires_grad off for good. */
+  freeze(): void;
+  dispose(): void;
+}
+
+/** One stage of a backbone, outermost first; only the innermost has no `inner`. */
+export interface StageConfig {
+  dModel: number;
+  headSize: number;
+  /** Blocks before routing (or the only blocks, innermost). */
+  encoder: BlockSpec[];
+  inner?: StageConfig;
+  decoder?: BlockSpec[];
+  /** Target downsampling M > 1 of the routing module's ratio loss; wherever `inner` is. */
+  downsample?: number;
+}
+
+export interface BlockSpec {
+  /** "w": RWKV-7 time mix + RWKV-7 channel mix; "W": time mix + SwiGLU. */
+  code: "w" | "W";
+  /** Hidden width of the channel mix or SwiGLU. */
+  dIntermediate: number;
+}
+
+export interface LoraRanks {
+  decay: number;
+  a: number;
+  v: number;
+  gate: number;
+}
+
+export interface BackboneConfig {
+  stages: StageConfig;
+  vocabSize: number;
+  numRoles: number;
+  init: "rwkv" | "annotation";
+  /** Per stage, outermost first. */
+  loraRanks: LoraRanks[];
+}
+
+export interface AnnotatorConfig extends BackboneConfig {
+  numLabels: number;
+}
+
+/** The recurrent state of a backbone. Names: `stage0.encoder.0.attKv`, `stage0.routing.lastHidden`, … */
+export interface NativeState {
+  readonly disposed: boolean;
+  tensors(): Record<string, NativeTensor>;
+  /** attKv (B,H,N,N) of the innermost stage's layers, in order. */
+  innerKv(): NativeTensor[];
+  /** attXPrev and ffnXPrev (B,D) of the innermost stage's layers, interleaved per layer. */
+  innerShift(): NativeTensor[];
+  selectRows(rows: NativeTensor): NativeState;
+  dispose(): void;
+}
+
+export interface ModelInput {
+  /** (B,T) i64; packed: (1,T) with cuSeqlens. */
+  inputIds: NativeTensor;
+  /** (B,T) i64, absent: role 0. */
+  roleIds?: NativeTensor;
+  /** (B) i64, valid tokens of right-padded rows; absent: all valid. */
+  lengths?: NativeTensor;
+  /** (S+1) i64, starts of packed sequences. */
+  cuSeqlens?: NativeTensor;
+  /** (B,T) bool, tokens that the annotation head averages; absent: all valid tokens. */
+  poolMask?: NativeTensor;
+  state?: NativeState;
+  /** Build the autograd graph. */
+  grad: boolean;
+}
+
+export interface ModelOutput extends Timed {
+  /** annotator: (B,C); causal LM: (B,T,V). */
+  logits: NativeTensor;
+  /** annotator: embedding after the tanh pooler (B,D); null for a causal LM. */
+  pooled: NativeTensor | null;
+  state: NativeState;
+  /** (B,D) masked mean of the first stage's encoder output. */
+  routingHidden: NativeTensor;
+  /** Scalar, sum of the ratio losses of all routing modules; 0 for a flat layout. */
+  ratioLoss: NativeTensor;
+  /** Share of boundaries among valid tokens, per chunking stage. */
+  boundaryRates: number[];
+}
+
+/** The primary's computation up to the first stage's encoder output (flat layouts: the first block). */
+export interface NativePrefix {
+  readonly disposed: boolean;
+  readonly rows: number;
+  dispose(): void;
+}
+
+export interface PrefixOutput extends Timed {
+  prefix: NativePrefix;
+  routingHidden: NativeTensor;
+}
+
+export interface RestInput {
+  /** attKv (B,H,N,N) per layer of the innermost stage (flat: of the layers after the first), replacing the initial state. */
+  innerKv?: NativeTensor[];
+  /** (B,D) added to the pooled embedding before the classifier. */
+  headResidual?: NativeTensor;
+  grad: boolean;
+}
+
+// ---- operators, losses, optimiser --------------------------------------------------------------------------------
+
+export interface Wkv7Input {
+  /** r, decay, k, v, a (= -kk), b (= kk * gate a): (B,T,H,N), f32, f64 or bf16, one dtype. */
+  r: NativeTensor;
+  decay: NativeTensor;
+  k: NativeTensor;
+  v: NativeTensor;
+  a: NativeTensor;
+  b: NativeTensor;
+  /** (B,H,N,N) value rows x key columns; packed: (S,H,N,N). Absent: zeros. f32 (f64 for f64 inputs). */
+  initialState?: NativeTensor;
+  lengths?: NativeTensor;
+  cuSeqlens?: NativeTensor;
+  /** Use the plain ATen reference in place of the kernel. */
+  reference?: boolean;
+}
+
+export interface EmaScanInput {
+  /** (B,M,D) */
+  x: NativeTensor;
+  /** (B,M) in (0,1) */
+  p: NativeTensor;
+  /** (B,D): y_{-1}; absent: x_0. */
+  initial?: NativeTensor;
+  lengths?: NativeTensor;
+  cuSeqlens?: NativeTensor;
+  reference?: boolean;
+}
+
+export interface CrossEntropyInput {
+  /** (R,C) or (B,T,C) */
+  logits: NativeTensor;
+  /** (R) or (B,T) i64; -100 is left out. */
+  labels: NativeTensor;
+  labelSmoothing?: number;
+  /** (R) weights of rows; the loss is the weighted mean. */
+  weights?: NativeTensor;
+}
+
+export interface ClipLossOptions {
+  kind: "ppo" | "k25";
+  epsLow: number;
+  epsHigh: number;
+  dualClip?: number;
+  /** k25: log bounds and penalty. */
+  logAlpha?: number;
+  logBeta?: number;
+  tau?: number;
+  maskPenalty?: boolean;
+  klCoef?: number;
+  klForm?: "k1" | "k2" | "k3";
+  aggregation: "token-mean" | "seq-mean-token-mean" | "seq-mean-token-sum" | "seq-mean-token-sum-norm";
+  norm?: number;
+  /** External global denominator in place of the batch's own. */
+  denominator?: number;
+}
+
+export interface ClipLossInput {
+  /** (B,T) f32, f64 or bf16; the gradient flows into it alone. */
+  logp: NativeTensor;
+  logpOld: NativeTensor;
+  advantages: NativeTensor;
+  mask?: NativeTensor;
+  weights?: NativeTensor;
+  logpRef?: NativeTensor;
+}
+
+export interface ClipLossStats {
+  nValid: number;
+  clipLow: number;
+  clipHigh: number;
+  dual: number;
+  kl1: number;
+  kl3: number;
+  maxAbsLogRatio: number;
+  ess: number;
+}
+
+export interface AdamWGroup {
+  module: NativeModule;
+  /** Parameter names of `module`. */
+  names: string[];
+  /** Multiplies the step's learning rate. */
+  lrScale: number;
+  weightDecay: number;
+}
+
+export interface AdamWOptions {
+  beta1: number;
+  beta2: number;
+  eps: number;
+}
+
+export interface NativeOptimizer {
+  /** `step`, and per parameter `exp_avg`, `exp_avg_sq`: handles on copies. */
+  stateDict(): Record<string, NativeTensor>;
+  loadStateDict(tensors: Record<string, NativeTensor>): void;
+  dispose(): void;
+}
+
+export interface SwarmAgent {
+  /** Absent: the identity (geometry must agree). */
+  alignment?: NativeModule;
+  /** (b) i64: the batch rows that activated this agent. */
+  rows: NativeTensor;
+  /** attKv per layer of the specialist's innermost stage: (b,Hs,Ns,Ns). */
+  states: NativeTensor[];
+}
+
+export interface OutputAgent {
+  rows: NativeTensor;
+  /** (b,Ds) and (b,Cs) */
+  pooled: NativeTensor;
+  logits: NativeTensor;
+}
+
+export interface NativeAddon {
+  Tensor: NativeTensorStatic;
+  Generator: new (seed: number) => NativeGenerator;
+  Lane: new (options: LaneOptions) => NativeLane;
+  CancelToken: new () => NativeCancelToken;
+
+  info(): AddonInfo;
+  memory(): MemoryInfo;
+  /** Returns cached blocks of the CPU allocator to the system. */
+  emptyCache(): void;
+
+  createModule(kind: ModuleKind, config: object, generator: NativeGenerator): NativeModule;
+  /** A state from named tensors, for a model's geometry. */
+  createState(module: NativeModule, tensors: Record<string, NativeTensor>): NativeState;
+
+  modelForward(
+    lane: NativeLane,
+    module: NativeModule,
+    input: ModelInput,
+    cancel?: NativeCancelToken,
+  ): Promise<ModelOutput>;
+  modelPrefix(
+    lane: NativeLane,
+    module: NativeModule,
+    input: ModelInput,
+    cancel?: NativeCancelToken,
+  ): Promise<PrefixOutput>;
+  modelRest(
+    lane: NativeLane,
+    module: NativeModule,
+    prefix: NativePrefix,
+    rest: RestInput,
+    cancel?: NativeCancelToken,
+  ): Promise<ModelOutput>;
+  /** A prefix of the chosen rows (repeats allowed): one prefix serves several routings. rows (R) i64. */
+  prefixSelectRows(
+    lane: NativeLane,
+    prefix: NativePrefix,
+    rows: NativeTensor,
+  ): Promise<{ prefix: NativePrefix } & Timed>;
+
+  wkv7(
+    lane: NativeLane,
+    input: Wkv7Input,
+  ): Promise<{ output: NativeTensor; finalState: NativeTensor } & Timed>;
+  emaScan(lane: NativeLane, input: EmaScanInput): Promise<{ output: NativeTensor } & Timed>;
+
+  /** loss: scalar; logp: log p(label) per row, no gradient, 0 where the label is -100. */
+  crossEntropy(
+    lane: NativeLane,
+    input: CrossEntropyInput,
+  ): Promise<{ loss: NativeTensor; logp: NativeTensor } & Timed>;
+  /** Backward of sum_i weights[i] * losses[i] (scalars); gradients accumulate in the parameters. */
+  backward(lane: NativeLane, losses: NativeTensor[], weights: number[]): Promise<Timed>;
+
+  createAdamW(groups: AdamWGroup[], options: AdamWOptions): NativeOptimizer;
+  /** Clips the global norm at clipNorm (0: off), updates, clears gradients; a non-finite norm skips the update. */
+  optimizerStep(
+    lane: NativeLane,
+    optimizer: NativeOptimizer,
+    step: { lr: number; clipNorm: number },
+  ): Promise<{ gradNorm: number; skipped: boolean } & Timed>;
+
+  /** Router logits (B,n) from routingHidden (B,D); gradient into the router's parameters, and into the input where it has one. */
+  routerForward(
+    lane: NativeLane,
+    router: NativeModule,
+    hidden: NativeTensor,
+    grad: boolean,
+  ): Promise<{ logits: NativeTensor } & Timed>;
+  /** One layer's states (B,Hs,Ns,Ns) → (B,Hp,Np,Np); used alone by tests and tools. */
+  alignForward(
+    lane: NativeLane,
+    alignment: NativeModule,
+    layer: number,
+    states: NativeTensor,
+    grad: boolean,
+  ): Promise<{ states: NativeTensor } & Timed>;
+  /** Closed-form start: ridge regression of paired states, per layer of the primary. */
+  alignFit(
+    lane: NativeLane,
+    alignment: NativeModule,
+    source: NativeTensor[],
+    target: NativeTensor[],
+    ridge: number,
+  ): Promise<{ residual: number } & Timed>;
+  /** Aligned and fused states per layer of the primary's innermost stage, rows with no active agent bit for bit their own. */
+  swarmFuse(
+    lane: NativeLane,
+    fusion: NativeModule,
+    input: {
+      batch: number;
+      /** The primary's own attKv per layer; absent: zeros. */
+      own?: NativeTensor[];
+      agents: SwarmAgent[];
+      grad: boolean;
+    },
+  ): Promise<{ states: NativeTensor[]; alignIntervals: Interval[] } & Timed>;
+  /** (B,D) residual for the head, zero at start and for rows with no active agent. */
+  outputFuse(
+    lane: NativeLane,
+    fusion: NativeModule,
+    input: { batch: number; agents: OutputAgent[]; grad: boolean },
+  ): Promise<{ residual: NativeTensor } & Timed>;
+
+  tokenClipLoss(
+    lane: NativeLane,
+    input: ClipLossInput,
+    options: ClipLossOptions,
+  ): Promise<{ loss: NativeTensor; stats: ClipLossStats } & Timed>;
+
+  // Capped Bernoulli on logits z (R,n) with cap K; forbidden specialists have z = -inf.
+  /** (R) log-probabilities of actions (R,n), differentiable in z. */
+  cappedBernoulliLogProb(
+    lane: NativeLane,
+    z: NativeTensor,
+    actions: NativeTensor,
+    cap: number,
+  ): Promise<{ logp: NativeTensor } & Timed>;
+  /** (G,R,n) bool, exact samples. */
+  cappedBernoulliSample(
+    lane: NativeLane,
+    z: NativeTensor,
+    cap: number,
+    draws: number,
+    generator: NativeGenerator,
+  ): Promise<{ actions: NativeTensor } & Timed>;
+  /** Up to `cap` largest z above logit(threshold): (R,n) bool. */
+  cappedBernoulliMode(
+    lane: NativeLane,
+    z: NativeTensor,
+    cap: number,
+    threshold: number,
+  ): Promise<{ actions: NativeTensor } & Timed>;
+  /** Marginals (R,n) and entropy (R), differentiable in z; with zOld also KL(z || zOld) (R). */
+  cappedBernoulliStats(
+    lane: NativeLane,
+    z: NativeTensor,
+    cap: number,
+    zOld?: NativeTensor,
+  ): Promise<{ marginals: NativeTensor; entropy: NativeTensor; kl: NativeTensor | null } & Timed>;
+}

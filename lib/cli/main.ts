@@ -1,0 +1,56 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { AegirError } from "../errors.js";
+import { register as registerDoctor } from "./doctor.js";
+import { register as registerSetup } from "./setup.js";
+
+/** Every command stands in a file of its own and adds itself here. */
+const commands = [registerSetup, registerDoctor];
+
+const json = process.argv.includes("--json");
+
+/** One line on stderr; with `--json` also an object on stdout, so that a program reading it always finds JSON. */
+function report(code: string, message: string): void {
+  process.stderr.write(`error [${code}]: ${message}\n`);
+  if (json) process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+}
+
+/** The exit code: 130 after an interrupt, as shells have it. */
+function fail(error: unknown): number {
+  if (error instanceof AegirError) {
+    report(error.code, error.message);
+    return error.code === "ERR_ABORTED" ? 130 : 1;
+  }
+  report("ERR_INTERNAL", error instanceof Error ? (error.stack ?? error.message) : String(error));
+  return 1;
+}
+
+function build(): Command {
+  const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  const program = new Command("aegir-swarm")
+    .description(manifest.description)
+    .version(manifest.version)
+    .showHelpAfterError("(add --help for the options)")
+    .configureOutput({
+      outputError: (text, write) => {
+        if (text.startsWith("error: "))
+          report("ERR_ARGUMENT", text.slice("error: ".length).trim().replaceAll("\n", " "));
+        else write(text);
+      },
+    });
+  for (const register of commands) register(program);
+  return program;
+}
+
+// A reader that closes early (`| head`) ends the command quietly.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+});
+
+try {
+  await build().parseAsync();
+} catch (error) {
+  process.exitCode = fail(error);
+}

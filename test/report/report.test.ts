@@ -1,0 +1,56 @@
+import { describe, expect, test } from "vitest";
+import { lineChartSvg } from "../../lib/report/lineChart.js";
+import { markdownTable, terminalTable, truncate } from "../../lib/report/table.js";
+
+const table = {
+  headers: ["model", "macro F1", "n"],
+  rows: [
+    ["primary | alone", 0.75, 12],
+    ["swarm 東京", null, 3],
+  ],
+};
+
+describe("tables", () => {
+  test("Markdown aligns numbers right, escapes bars, shows absent values", () => {
+    expect(markdownTable(table)).toBe(
+      "| model | macro F1 | n |\n|---|---:|---:|\n| primary \\| alone | 0.750 | 12 |\n| swarm 東京 | – | 3 |",
+    );
+  });
+
+  test("terminal columns line up", () => {
+    expect(terminalTable(table).split("\n")).toEqual([
+      "model            macro F1   n",
+      "───────────────  ────────  ──",
+      "primary | alone     0.750  12",
+      "swarm 東京              –   3",
+    ]);
+  });
+
+  test("truncation keeps whole characters", () => {
+    expect(truncate("añb😀cd", 4)).toBe("añb…");
+    expect(truncate("añb😀", 4)).toBe("añb😀");
+  });
+});
+
+describe("line chart", () => {
+  test("points are placed by their range, names are escaped, non-finite points are left out", () => {
+    const svg = lineChartSvg({
+      title: "a < b",
+      xLabel: "step",
+      yRange: [0, 1],
+      series: [
+        {
+          name: "F1",
+          points: [
+            [0, 0],
+            [5, Number.NaN],
+            [10, 1],
+          ],
+        },
+      ],
+    });
+    expect(svg).toContain('<polyline points="52.0,260.0 570.0,34.0"');
+    expect(svg).toContain("a &lt; b");
+    expect(lineChartSvg({ title: "", xLabel: "", series: [] })).toContain("</svg>");
+  });
+});

@@ -1,0 +1,20 @@
+/**
+ * Runs `work` with a signal that Ctrl-C (SIGINT) or SIGTERM aborts: the work saves and rejects with ERR_ABORTED, which
+ * the command turns into exit code 130. A second Ctrl-C ends the process at once.
+ */
+export async function withInterrupt<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const interrupt = () => {
+    if (controller.signal.aborted) process.exit(130);
+    process.stderr.write("\nInterrupted: saving and leaving; once more to leave at once.\n");
+    controller.abort();
+  };
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", interrupt);
+  try {
+    return await work(controller.signal);
+  } finally {
+    process.off("SIGINT", interrupt);
+    process.off("SIGTERM", interrupt);
+  }
+}

@@ -1,0 +1,124 @@
+import type { Faker } from "@faker-js/faker";
+import { AegirError } from "../../errors.js";
+import type { Random } from "../random.js";
+
+/** Makes the cell of a row. A maker is made per column, so what it draws first (a format, a range) holds for the column. */
+export type CellMaker = (row: number) => string;
+
+/** One semantic type that the generator can write. */
+export interface ColumnType {
+  label: string;
+  /** Header texts that such columns carry. */
+  headers: readonly string[];
+  column(source: Source): CellMaker;
+}
+
+/** What the cells of one row have in common. */
+export interface RowEntity {
+  first: string;
+  last: string;
+  host: string;
+}
+
+export const LOCALES = ["en", "de", "fr", "es", "it", "nl", "pl", "pt_BR"] as const;
+export type Locale = (typeof LOCALES)[number];
+
+/** Each locale is a module of its own: importing all of them takes seconds. */
+const loaders: Record<Locale, () => Promise<{ faker: Faker }>> = {
+  en: () => import("@faker-js/faker/locale/en"),
+  de: () => import("@faker-js/faker/locale/de"),
+  fr: () => import("@faker-js/faker/locale/fr"),
+  es: () => import("@faker-js/faker/locale/es"),
+  it: () => import("@faker-js/faker/locale/it"),
+  nl: () => import("@faker-js/faker/locale/nl"),
+  pl: () => import("@faker-js/faker/locale/pl"),
+  pt_BR: () => import("@faker-js/faker/locale/pt_BR"),
+};
+
+export async function loadLocales(locales: readonly Locale[]): Promise<Map<Locale, Faker>> {
+  const loaded = new Map<Locale, Faker>();
+  for (const locale of locales) {
+    const module = await loaders[locale]().catch((cause: unknown) => {
+      throw new AegirError("ERR_DATA", `generator: cannot load @faker-js/faker for locale '${locale}'`, {
+        cause,
+      });
+    });
+    loaded.set(locale, module.faker);
+  }
+  return loaded;
+}
+
+/** The random material of one table: one locale, one generator, one entity a row. */
+export class Source {
+  readonly random: Random;
+  readonly locale: Locale;
+  readonly faker: Faker;
+  readonly #entities: RowEntity[] = [];
+
+  constructor(shared: Faker, locale: Locale, random: Random) {
+    this.random = random;
+    this.locale = locale;
+    // An own instance over the shared locale data: the global faker's random state is left alone.
+    const Own = shared.constructor as typeof Faker;
+    this.faker = new Own({
+      locale: shared.rawDefinitions,
+      randomizer: { next: () => random.next(), seed: () => undefined },
+    });
+  }
+
+  entity(row: number): RowEntity {
+    const known = this.#entities[row];
+    if (known) return known;
+    const entity: RowEntity = {
+      first: this.faker.person.firstName(),
+      last: this.faker.person.lastName(),
+      host: this.faker.internet.domainName(),
+    };
+    this.#entities[row] = entity;
+    return entity;
+  }
+
+  /** One of the weighted choices. */
+  weighted<T>(choices: readonly (readonly [number, T])[]): T {
+    let at = this.random.next() * choices.reduce((sum, [weight]) => sum + weight, 0);
+    for (const [weight, choice] of choices) {
+      at -= weight;
+      if (at < 0) return choice;
+    }
+    return choices[choices.length - 1]![1];
+  }
+
+  /** exp of a normal: prices, weights and sizes spread over orders of magnitude. */
+  logNormal(median: number, sigma: number): number {
+    return median * Math.exp(sigma * this.random.gaussian());
+  }
+
+  /** A number as this locale writes it: decimal comma outside English, thousands separated where asked. */
+  number(value: number, decimals: number, grouped = false): string {
+    const [whole, fraction] = Math.abs(value).toFixed(decimals).split(".") as [string, string?];
+    const english = this.locale === "en";
+    const digits = grouped ? whole.replace(/\B(?=(\d{3})+$)/g, english ? "," : ".") : whole;
+    const sign = value < 0 ? "-" : "";
+    return fraction === undefined ? sign + digits : `${sign}${digits}${english ? "." : ","}${fraction}`;
+  }
+
+  /** Unaccented lower-case ASCII, for addresses and user names. */
+  ascii(text: string): string {
+    const folded = text.normalize("NFKD").replace(/ß/g, "ss").replace(/ł/gi, "l");
+    return folded.toLowerCase().replace(/[^a-z0-9]+/g, "");
+  }
+}
+
+export const pad2 = (n: number): string => String(n).padStart(2, "0");
+
+export function digits(random: Random, count: number): string {
+  let text = "";
+  while (text.length < count) text += random.int(10);
+  return text;
+}
+
+export function hex(random: Random, count: number): string {
+  let text = "";
+  while (text.length < count) text += random.int(16).toString(16);
+  return text;
+}

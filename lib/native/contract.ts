@@ -180,6 +180,8 @@ export interface BackboneConfig {
   init: "rwkv" | "annotation";
   /** Per stage, outermost first. */
   loraRanks: LoraRanks[];
+  /** Type of the parameters; default f32. */
+  dtype?: "f32" | "f64";
 }
 
 export interface AnnotatorConfig extends BackboneConfig {
@@ -190,9 +192,12 @@ export interface AnnotatorConfig extends BackboneConfig {
 export interface NativeState {
   readonly disposed: boolean;
   tensors(): Record<string, NativeTensor>;
-  /** attKv (B,H,N,N) of the innermost stage's layers, in order. */
+  /**
+   * attKv (B,H,N,N) of the innermost stage's layers, in order; flat layouts of several blocks: of the layers after the
+   * first, which belongs to the prefix.
+   */
   innerKv(): NativeTensor[];
-  /** attXPrev and ffnXPrev (B,D) of the innermost stage's layers, interleaved per layer. */
+  /** attXPrev and ffnXPrev (B,D) of the same layers, interleaved per layer. */
   innerShift(): NativeTensor[];
   selectRows(rows: NativeTensor): NativeState;
   dispose(): void;
@@ -220,7 +225,7 @@ export interface ModelOutput extends Timed {
   /** annotator: embedding after the tanh pooler (B,D); null for a causal LM. */
   pooled: NativeTensor | null;
   state: NativeState;
-  /** (B,D) masked mean of the first stage's encoder output. */
+  /** (B,D) mean of the first stage's encoder output over poolMask (absent: over all valid tokens). */
   routingHidden: NativeTensor;
   /** Scalar, sum of the ratio losses of all routing modules; 0 for a flat layout. */
   ratioLoss: NativeTensor;

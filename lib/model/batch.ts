@@ -1,0 +1,29 @@
+import type { Batch } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import type { NativeTensorStatic } from "../native/contract.js";
+import type { ModelInputs } from "./types.js";
+
+/** The tensors of a batch of encoded columns; `dispose` frees them. */
+export interface BatchInputs extends ModelInputs, Disposable {
+  dispose(): void;
+}
+
+/** Copies a batch of the data loader into tensors: ids, roles, lengths and pool mask. */
+export function batchInput(batch: Batch): BatchInputs {
+  const Tensor = tensorStatic();
+  const shape = [batch.size, batch.tokens];
+  const inputs = {
+    inputIds: Tensor.fromData(batch.ids, shape, "i64"),
+    roleIds: Tensor.fromData(batch.roles, shape, "i64"),
+    lengths: Tensor.fromData(batch.lengths, [batch.size], "i64"),
+    poolMask: Tensor.fromData(batch.pool, shape, "bool"),
+  };
+  const dispose = () => {
+    for (const tensor of Object.values(inputs)) tensor.dispose();
+  };
+  return { ...inputs, dispose, [Symbol.dispose]: dispose };
+}
+
+function tensorStatic(): NativeTensorStatic {
+  throw new AegirError("ERR_INTERNAL", "the native addon is not connected to the models yet");
+}

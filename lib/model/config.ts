@@ -1,0 +1,225 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { AegirError } from "../errors.js";
+import type {
+  AnnotatorConfig,
+  BackboneConfig,
+  BlockSpec,
+  LoraRanks,
+  StageConfig,
+} from "../native/contract.js";
+import { type ArchLayout, parseLayout } from "./layout.js";
+
+/** 256 bytes and the special ids above them. */
+const DEFAULT_VOCABULARY = 264;
+const DEFAULT_ROLES = 8;
+/** A stage of this width or wider gets the ranks and the head size of the RWKV-7 paper. */
+const WIDE = 256;
+
+const positive = z.number().int().positive();
+const perStage = z.union([positive, z.array(positive).min(1)]);
+const layoutSchema: z.ZodType<ArchLayout> = z.lazy(() => z.array(z.union([z.string(), layoutSchema])).min(1));
+const ranksSchema = z.strictObject({ decay: positive, a: positive, v: positive, gate: positive });
+
+const backboneShape = {
+  /** Geometry to start from; options beside it replace its fields. */
+  preset: z.enum(["tiny", "small", "base"]).optional(),
+  /** Nested layout, as in ["w2", ["w4"], "w2"], or flat, as in ["w6"]. */
+  archLayout: layoutSchema.optional(),
+  /** Width of every stage, or one per stage, outermost first; an inner stage is at least as wide as the outer one. */
+  dModel: perStage.optional(),
+  /** Channels of a head; default 64, for widths under 256: 32. */
+  headSize: perStage.optional(),
+  /** Ranks of the low-rank maps; default: the paper's rule, for widths under 256: 16, the gate's 32 (see `defaultRanks`). */
+  loraRanks: z.union([ranksSchema, z.array(ranksSchema).min(1)]).optional(),
+  /** Hidden width over model width of the RWKV-7 channel mix. */
+  channelMixRatio: z.number().positive().default(4),
+  /** Hidden width of the feed-forward part, in place of the ratio (default of "W" blocks: 8/3 of the width). */
+  dIntermediate: perStage.optional(),
+  /** Target downsampling of the routing modules, one per chunking stage or one for all. */
+  downsample: z.union([z.number().gt(1), z.array(z.number().gt(1)).min(1)]).default(4),
+  /** Initial values: "annotation" learns labels several times faster, "rwkv" is the paper's, for pretraining. */
+  init: z.enum(["rwkv", "annotation"]).optional(),
+  vocabSize: positive.default(DEFAULT_VOCABULARY),
+  numRoles: positive.default(DEFAULT_ROLES),
+  /** Type of the parameters; "f64" is for checking gradients. */
+  dtype: z.enum(["f32", "f64"]).default("f32"),
+};
+
+const causalLMSchema = z.strictObject(backboneShape);
+const annotatorSchema = z.strictObject({
+  ...backboneShape,
+  /** Names of the classes, index = class id. */
+  labels: z.array(z.string()).min(1).optional(),
+  /** Number of classes where they have no names. */
+  numLabels: positive.optional(),
+});
+
+export type ModelPreset = NonNullable<z.input<typeof causalLMSchema>["preset"]>;
+export type CausalLMOptions = z.input<typeof causalLMSchema>;
+export type AnnotatorOptions = z.input<typeof annotatorSchema>;
+
+/** Every choice spelled out, as checkpoints keep it; valid options for the same model. */
+export interface ResolvedBackbone {
+  archLayout: ArchLayout;
+  dModel: number[];
+  headSize: number[];
+  loraRanks: LoraRanks[];
+  channelMixRatio: number;
+  dIntermediate?: number[];
+  downsample: number[];
+  init: "rwkv" | "annotation";
+  vocabSize: number;
+  numRoles: number;
+  dtype: "f32" | "f64";
+}
+
+export interface ResolvedAnnotator extends ResolvedBackbone {
+  labels: string[];
+}
+
+interface PresetShape {
+  archLayout: ArchLayout;
+  dModel: number[];
+  headSize: number;
+}
+
+const presets: Record<ModelPreset, PresetShape> = {
+  tiny: { archLayout: ["w1", ["w2"], "w1"], dModel: [64, 96], headSize: 32 },
+  small: { archLayout: ["w2", ["w4"], "w2"], dModel: [128, 192], headSize: 64 },
+  base: { archLayout: ["w2", ["w2", ["w6"], "w2"], "w2"], dModel: [256, 384, 512], headSize: 64 },
+};
+
+/** Checks and completes the options of a causal language model. @throws AegirError ERR_CONFIG */
+export function resolveCausalLM(options: CausalLMOptions): ResolvedBackbone {
+  return resolveBackbone(parseOptions("model options", causalLMSchema, options), "rwkv");
+}
+
+/** Checks and completes the options of an annotation model. @throws AegirError ERR_CONFIG */
+export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
+  const parsed = parseOptions("model options", annotatorSchema, options);
+  const { labels, numLabels, ...backbone } = parsed;
+  if (labels && numLabels !== undefined && labels.length !== numLabels) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `model options: numLabels is ${numLabels}, but labels has ${labels.length} names`,
+    );
+  }
+  const names =
+    labels ?? (numLabels === undefined ? [] : Array.from({ length: numLabels }, (_, i) => `label${i}`));
+  if (names.length === 0) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      "model options: an annotation model needs labels (names) or numLabels",
+    );
+  }
+  const repeated = names.find((name, i) => names.indexOf(name) !== i);
+  if (repeated !== undefined)
+    throw new AegirError("ERR_CONFIG", `model options.labels: '${repeated}' occurs twice`);
+  return { ...resolveBackbone(backbone, "annotation"), labels: names };
+}
+
+/**
+ * Default ranks of the low-rank maps for a width. From 256 up: the rule of the RWKV-7 reference code,
+ * max(32, 32 round(c sqrt(D) / 32)), c = 2.5 (decay, a), 1.7 (v), 5 (gate). Below, that rule's floor of 32 would make the
+ * maps as large as the full matrices: decay, a and v get 16 (8 under 64), the gate twice that.
+ */
+export function defaultRanks(dModel: number): LoraRanks {
+  if (dModel < WIDE) {
+    const rank = dModel < 64 ? 8 : 16;
+    return { decay: rank, a: rank, v: rank, gate: 2 * rank };
+  }
+  const rank = (c: number) => Math.max(32, 32 * Math.round((c * Math.sqrt(dModel)) / 32));
+  return { decay: rank(2.5), a: rank(2.5), v: rank(1.7), gate: rank(5) };
+}
+
+function resolveBackbone(
+  parsed: z.output<typeof causalLMSchema>,
+  init: "rwkv" | "annotation",
+): ResolvedBackbone {
+  const { preset, ...given } = parsed;
+  const base: Partial<PresetShape> = preset ? presets[preset] : {};
+  const archLayout = given.archLayout ?? base.archLayout;
+  const width = given.dModel ?? base.dModel;
+  if (!archLayout || !width) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `model options: give archLayout and dModel, or a preset (${Object.keys(presets).join(", ")})`,
+    );
+  }
+  const depth = parseLayout(archLayout).length;
+  const dModel = spread("dModel", width, depth);
+  checkWidths(dModel);
+  const preferred = given.headSize ?? (given.dModel ? undefined : base.headSize);
+  const headSize = preferred ? spread("headSize", preferred, depth) : dModel.map((d) => (d < WIDE ? 32 : 64));
+  headSize.forEach((n, i) => {
+    if (dModel[i]! % n !== 0) {
+      throw new AegirError(
+        "ERR_CONFIG",
+        `model options.headSize: ${n} does not divide dModel ${dModel[i]} of stage ${i}`,
+      );
+    }
+  });
+  return {
+    archLayout,
+    dModel,
+    headSize,
+    loraRanks: given.loraRanks ? spread("loraRanks", given.loraRanks, depth) : dModel.map(defaultRanks),
+    channelMixRatio: given.channelMixRatio,
+    ...(given.dIntermediate ? { dIntermediate: spread("dIntermediate", given.dIntermediate, depth) } : {}),
+    downsample: depth === 1 ? [] : spread("downsample", given.downsample, depth - 1),
+    init: given.init ?? init,
+    vocabSize: given.vocabSize,
+    numRoles: given.numRoles,
+    dtype: given.dtype,
+  };
+}
+
+function checkWidths(dModel: number[]): void {
+  dModel.forEach((d, i) => {
+    if (i > 0 && d < dModel[i - 1]!) {
+      throw new AegirError(
+        "ERR_CONFIG",
+        `model options.dModel: stage ${i} is ${d} wide, narrower than the stage around it (${dModel[i - 1]})`,
+      );
+    }
+  });
+}
+
+function spread<T>(name: string, value: T | T[], count: number): T[] {
+  if (!Array.isArray(value)) return Array.from({ length: count }, () => value);
+  if (value.length !== count) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `model options.${name}: has ${value.length} entries, expected ${count} for this layout`,
+    );
+  }
+  return value;
+}
+
+/** The native configuration of a resolved backbone. */
+export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
+  const layout = parseLayout(model.archLayout);
+  const stage = (i: number): StageConfig => {
+    const { encoder, decoder } = layout[i]!;
+    const blocks = (codes: BlockSpec["code"][]) =>
+      codes.map((code) => ({ code, dIntermediate: hidden(model, i, code) }));
+    const own = { dModel: model.dModel[i]!, headSize: model.headSize[i]!, encoder: blocks(encoder) };
+    return decoder
+      ? { ...own, decoder: blocks(decoder), inner: stage(i + 1), downsample: model.downsample[i]! }
+      : own;
+  };
+  const { vocabSize, numRoles, init, loraRanks, dtype } = model;
+  return { stages: stage(0), vocabSize, numRoles, init, loraRanks, dtype };
+}
+
+export function nativeAnnotator(model: ResolvedAnnotator): AnnotatorConfig {
+  return { ...nativeBackbone(model), numLabels: model.labels.length };
+}
+
+function hidden(model: ResolvedBackbone, stage: number, code: BlockSpec["code"]): number {
+  const given = model.dIntermediate?.[stage];
+  if (given !== undefined) return given;
+  const width = model.dModel[stage]!;
+  return code === "w" ? Math.round(model.channelMixRatio * width) : 8 * Math.round((8 / 3) * (width / 8));
+}

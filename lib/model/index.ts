@@ -1,0 +1,22 @@
+export { AegirForColumnAnnotation } from "./annotator.js";
+export { type BatchInputs, batchInput } from "./batch.js";
+export { AegirForCausalLM } from "./causal_lm.js";
+export {
+  type AnnotatorOptions,
+  type CausalLMOptions,
+  defaultRanks,
+  type ModelPreset,
+  type ResolvedAnnotator,
+  type ResolvedBackbone,
+} from "./config.js";
+export type { ArchLayout } from "./layout.js";
+export type { AegirModel, ModelRuntime } from "./model.js";
+export type {
+  AnnotatorOutput,
+  CausalLMOutput,
+  ModelGeometry,
+  ModelInputs,
+  Prefix,
+  RestOptions,
+  RunOptions,
+} from "./types.js";

@@ -1,0 +1,218 @@
+import { createHash } from "node:crypto";
+import { AegirError } from "../errors.js";
+import type {
+  ModelInput,
+  ModelOutput,
+  NativeAddon,
+  NativeCancelToken,
+  NativeLane,
+  NativeModule,
+  NativeState,
+  NativeTensor,
+  ParameterInfo,
+} from "../native/contract.js";
+import type { ResolvedBackbone } from "./config.js";
+import { parseLayout } from "./layout.js";
+import type { ModelGeometry, ModelInputs, Prefix, RestOptions, RunOptions } from "./types.js";
+
+export interface ModelRuntime {
+  /** Decides every initial value; default 0. */
+  seed?: number;
+  /** Lane to run on, which stays the caller's; absent: the model makes its own and closes it when disposed. */
+  lane?: NativeLane;
+  /** Intra-op threads of the model's own lane; default 1. */
+  threads?: number;
+  /** Name of the model and of its own lane. */
+  name?: string;
+}
+
+function addon(): NativeAddon {
+  throw new AegirError("ERR_INTERNAL", "the native addon is not connected to the models yet");
+}
+
+/** What annotation models and causal language models share: a native module and the lane that it runs on. */
+export abstract class AegirModel<Output> {
+  readonly geometry: ModelGeometry;
+  readonly name: string;
+  readonly lane: NativeLane;
+  private readonly ownsLane: boolean;
+
+  protected constructor(
+    readonly native: NativeModule,
+    /** Every choice spelled out, for checkpoints: `new` with these options makes the same model. */
+    readonly options: ResolvedBackbone,
+    runtime: ModelRuntime,
+  ) {
+    this.geometry = geometryOf(options);
+    this.name = runtime.name ?? native.kind;
+    this.ownsLane = runtime.lane === undefined;
+    this.lane = runtime.lane ?? new (addon().Lane)({ name: this.name, threads: runtime.threads ?? 1 });
+  }
+
+  /** The whole model. @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_NON_FINITE naming the input; ERR_DISPOSED; ERR_ABORTED */
+  async forward(inputs: ModelInputs, options: RunOptions = {}): Promise<Output> {
+    const input = this.nativeInput(inputs, options);
+    return this.wrap(
+      await withCancel(options.signal, (cancel) =>
+        addon().modelForward(this.lane, this.native, input, cancel),
+      ),
+    );
+  }
+
+  /** Embedding and first stage's encoder (flat layouts: first block). `rest(prefix(x))` equals `forward(x)` bit for bit. */
+  async prefix(inputs: ModelInputs, options: RunOptions = {}): Promise<Prefix> {
+    const input = this.nativeInput(inputs, options);
+    const { prefix, routingHidden, interval } = await withCancel(options.signal, (cancel) =>
+      addon().modelPrefix(this.lane, this.native, input, cancel),
+    );
+    return makePrefix(prefix, routingHidden, interval);
+  }
+
+  /** Everything after the prefix, from other recurrent states and with a residual into the head where they are given. */
+  async rest(prefix: Prefix, options: RestOptions = {}): Promise<Output> {
+    const { signal, grad = false, ...given } = options;
+    return this.wrap(
+      await withCancel(signal, (cancel) =>
+        addon().modelRest(this.lane, this.native, prefix.native, { ...given, grad }, cancel),
+      ),
+    );
+  }
+
+  /** The prefix of chosen rows, repeats allowed: rows (R) i64. */
+  async selectRows(prefix: Prefix, rows: NativeTensor): Promise<Prefix> {
+    const selected = await addon().prefixSelectRows(this.lane, prefix.native, rows);
+    return makePrefix(selected.prefix, prefix.routingHidden.indexSelect(0, rows), selected.interval);
+  }
+
+  /** A state from named tensors, as `state.tensors()` gives them. @throws AegirError ERR_CHECKPOINT naming the tensor */
+  createState(tensors: Record<string, NativeTensor>): NativeState {
+    return addon().createState(this.native, tensors);
+  }
+
+  get numParameters(): number {
+    return this.native.numParameters;
+  }
+
+  get frozen(): boolean {
+    return this.native.frozen;
+  }
+
+  get disposed(): boolean {
+    return this.native.disposed;
+  }
+
+  parameters(): ParameterInfo[] {
+    return this.native.parameters();
+  }
+
+  /** Handles that share storage with the parameters: dispose them, and clone what must outlive the next step. */
+  stateDict(): Record<string, NativeTensor> {
+    return this.native.stateDict();
+  }
+
+  /** Copies values in; all names and shapes must agree. @throws AegirError ERR_CHECKPOINT; then nothing is changed */
+  loadStateDict(tensors: Record<string, NativeTensor>): void {
+    this.native.loadStateDict(tensors);
+  }
+
+  /** SHA-256 over the names, shapes and bytes of all parameters, hexadecimal. */
+  weightsHash(): string {
+    const hash = createHash("sha256");
+    const tensors = this.stateDict();
+    for (const name of Object.keys(tensors).sort()) {
+      const tensor = tensors[name]!;
+      const { buffer, byteOffset, byteLength } = tensor.data();
+      hash.update(`${name} ${tensor.dtype} ${tensor.shape.join("x")}\n`);
+      hash.update(new Uint8Array(buffer, byteOffset, byteLength));
+      tensor.dispose();
+    }
+    return hash.digest("hex");
+  }
+
+  /** Parameters stop requiring gradients, for good. */
+  freeze(): void {
+    this.native.freeze();
+  }
+
+  /** Frees the parameters; jobs already queued still run. */
+  dispose(): void {
+    if (this.native.disposed) return;
+    this.native.dispose();
+    if (this.ownsLane) void this.lane.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  protected abstract wrap(output: ModelOutput): Output;
+
+  private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
+    return { ...inputs, grad: options.grad ?? false };
+  }
+}
+
+function makePrefix(
+  native: Prefix["native"],
+  routingHidden: NativeTensor,
+  interval: Prefix["interval"],
+): Prefix {
+  const dispose = () => {
+    native.dispose();
+    routingHidden.dispose();
+  };
+  return { native, rows: native.rows, routingHidden, interval, dispose, [Symbol.dispose]: dispose };
+}
+
+function geometryOf(options: ResolvedBackbone): ModelGeometry {
+  const layout = parseLayout(options.archLayout);
+  const last = layout.length - 1;
+  const blocks = layout[last]!.encoder.length;
+  const dModel = options.dModel[last]!;
+  const headSize = options.headSize[last]!;
+  // A flat model's first block is its prefix, unless it is the only one.
+  const layers = last === 0 && blocks > 1 ? blocks - 1 : blocks;
+  return {
+    dModel: options.dModel[0]!,
+    inner: { layers, dModel, heads: dModel / headSize, headSize },
+    stages: layout.length,
+  };
+}
+
+async function withCancel<T>(
+  signal: AbortSignal | undefined,
+  start: (cancel?: NativeCancelToken) => Promise<T>,
+): Promise<T> {
+  if (!signal) return start();
+  if (signal.aborted)
+    throw new AegirError("ERR_ABORTED", "aborted before it started", { cause: signal.reason });
+  const token = new (addon().CancelToken)();
+  const cancel = () => token.cancel();
+  signal.addEventListener("abort", cancel, { once: true });
+  try {
+    return await start(token);
+  } finally {
+    signal.removeEventListener("abort", cancel);
+  }
+}
+
+/** Adds `dispose` to a native output. */
+export function disposable<T extends object>(
+  output: T,
+  parts: { dispose(): void }[],
+): T & Disposable & { dispose(): void } {
+  const dispose = () => {
+    for (const part of parts) part.dispose();
+  };
+  return Object.assign(output, { dispose, [Symbol.dispose]: dispose });
+}
+
+/** A native module of random weights drawn from the runtime's seed. */
+export function createModule(kind: "annotator" | "causalLM", config: object, seed: number): NativeModule {
+  const generator = new (addon().Generator)(seed);
+  try {
+    return addon().createModule(kind, config, generator);
+  } finally {
+    generator.dispose();
+  }
+}

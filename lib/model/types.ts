@@ -1,0 +1,81 @@
+import type { Interval, NativePrefix, NativeState, NativeTensor } from "../native/contract.js";
+
+/** Tokens of a batch. Tensors are read when the job runs and stay the caller's. */
+export interface ModelInputs {
+  /** (B,T) i64; packed: (1,T) with `cuSeqlens`. */
+  inputIds: NativeTensor;
+  /** (B,T) i64; absent: role 0. */
+  roleIds?: NativeTensor;
+  /** (B) i64 in 1..T, valid tokens of right-padded rows; absent: all valid. */
+  lengths?: NativeTensor;
+  /** (S+1) i64 from 0 to T, starts of packed sequences. */
+  cuSeqlens?: NativeTensor;
+  /** (B,T) bool, the tokens that are averaged; absent: all valid tokens. */
+  poolMask?: NativeTensor;
+  /** Continues the sequences from here; absent: they start. */
+  state?: NativeState;
+}
+
+export interface RunOptions {
+  /** Build the autograd graph; default false. Refused by a frozen model. */
+  grad?: boolean;
+  /** Cancels the job between two layers: the promise rejects with ERR_ABORTED. */
+  signal?: AbortSignal;
+}
+
+export interface RestOptions extends RunOptions {
+  /**
+   * attKv (B,H,N,N) for each layer of the innermost stage (flat layouts of several blocks: of the layers after the first),
+   * in place of the initial state; `model.geometry` gives the sizes.
+   */
+  innerKv?: NativeTensor[];
+  /** (B,D) added to the pooled embedding before the classifier; annotation models. */
+  headResidual?: NativeTensor;
+}
+
+interface OutputCommon {
+  state: NativeState;
+  /** (B,D) mean of the first stage's encoder output over poolMask. */
+  routingHidden: NativeTensor;
+  /** Scalar, sum of the routing modules' ratio losses; 0 for a flat layout. */
+  ratioLoss: NativeTensor;
+  /** Share of boundaries among valid tokens, per chunking stage. */
+  boundaryRates: number[];
+  interval: Interval;
+  /** Frees every tensor of the output. */
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
+export interface AnnotatorOutput extends OutputCommon {
+  /** (B,C) */
+  logits: NativeTensor;
+  /** (B,D) embedding after the tanh pooler, without `headResidual`. */
+  pooled: NativeTensor;
+}
+
+export interface CausalLMOutput extends OutputCommon {
+  /** (B,T,V), zero at padded positions. */
+  logits: NativeTensor;
+}
+
+/** The computation up to the first stage's encoder; `rest` completes it, as often as wanted. */
+export interface Prefix {
+  readonly native: NativePrefix;
+  /** Sequences. */
+  readonly rows: number;
+  /** (B,D) */
+  readonly routingHidden: NativeTensor;
+  interval: Interval;
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
+/** Sizes that alignment and fusion need. */
+export interface ModelGeometry {
+  /** Width of the outermost stage: of routingHidden, pooled and headResidual. */
+  dModel: number;
+  /** Layers whose attKv `innerKv` holds, and their heads and head size. */
+  inner: { layers: number; dModel: number; heads: number; headSize: number };
+  stages: number;
+}

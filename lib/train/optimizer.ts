@@ -1,0 +1,100 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { AegirError } from "../errors.js";
+import type {
+  AdamWGroup,
+  Interval,
+  NativeAddon,
+  NativeLane,
+  NativeModule,
+  NativeOptimizer,
+  NativeTensor,
+  ParameterInfo,
+} from "../native/contract.js";
+
+const adamWSchema = z.strictObject({
+  beta1: z.number().min(0).lt(1).default(0.9),
+  beta2: z.number().min(0).lt(1).default(0.99),
+  eps: z.number().positive().default(1e-8),
+  /** Decoupled weight decay of the large matrices; every other group has none. */
+  weightDecay: z.number().min(0).default(0.01),
+});
+
+export type AdamWOptions = z.input<typeof adamWSchema>;
+
+/** A module whose parameters an optimiser updates. */
+export interface OptimizedModule {
+  module: NativeModule;
+  /** Multiplies the learning rate of all its parameters; fusion and routers learn faster than the backbone. */
+  lrScale?: number;
+}
+
+/** Learning rate factor of w0, the decay's base. */
+const DECAY_BASE_LR = 2;
+
+/**
+ * The optimiser groups of model.md §1: weight decay on the large matrices alone, twice the learning rate for w0.
+ */
+export function parameterGroups(modules: OptimizedModule[], weightDecay: number): AdamWGroup[] {
+  const groups: AdamWGroup[] = [];
+  for (const { module, lrScale = 1 } of modules) {
+    const byGroup = new Map<ParameterInfo["group"], string[]>();
+    for (const { name, group } of module.parameters()) {
+      byGroup.set(group, [...(byGroup.get(group) ?? []), name]);
+    }
+    for (const [group, names] of byGroup) {
+      groups.push({
+        module,
+        names,
+        lrScale: lrScale * (group === "decayBase" ? DECAY_BASE_LR : 1),
+        weightDecay: group === "matrix" ? weightDecay : 0,
+      });
+    }
+  }
+  return groups;
+}
+
+export interface StepResult {
+  /** Global norm of the gradient before clipping. */
+  gradNorm: number;
+  /** True where the gradient was not finite: then no parameter and no moment has changed. */
+  skipped: boolean;
+  interval: Interval;
+}
+
+/** AdamW (Loshchilov & Hutter, arXiv:1711.05101) over the parameters of one or more modules. */
+export class AdamW {
+  private readonly native: NativeOptimizer;
+
+  constructor(modules: OptimizedModule[], options: AdamWOptions = {}) {
+    const { weightDecay, ...moments } = parseOptions("AdamW options", adamWSchema, options);
+    this.native = addon().createAdamW(parameterGroups(modules, weightDecay), moments);
+  }
+
+  /** Clips the gradient's global norm at `clipNorm` (0: off), updates and clears the gradients. */
+  step(lane: NativeLane, step: { lr: number; clipNorm: number }): Promise<StepResult> {
+    return addon().optimizerStep(lane, this.native, step);
+  }
+
+  /** Copies of the moments and the step count. */
+  stateDict(): Record<string, NativeTensor> {
+    return this.native.stateDict();
+  }
+
+  /** @throws AegirError ERR_CHECKPOINT; then nothing is changed */
+  loadStateDict(tensors: Record<string, NativeTensor>): void {
+    this.native.loadStateDict(tensors);
+  }
+
+  dispose(): void {
+    this.native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+function addon(): NativeAddon {
+  throw new AegirError("ERR_INTERNAL", "the native addon is not connected to the optimiser yet");
+}

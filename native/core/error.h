@@ -1,5 +1,5 @@
-// The one error type of the native code: a code that JavaScript sees as `AegirError.code`, and a message that names
-// the argument, what it was and what was expected.
+// The one error type of the native code: a code that JavaScript sees as `AegirError.code`, and a message that
+// names the argument, what it was and what was expected.
 #pragma once
 
 #include <sstream>

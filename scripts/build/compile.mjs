@@ -24,14 +24,22 @@ export function readRecord(addon) {
 }
 
 export function writeRecord(addon, libtorch) {
-  const record = { torch: libtorch.minor, torchVersion: libtorch.version, napi: napiVersion, built: new Date() };
+  const record = {
+    torch: libtorch.minor,
+    torchVersion: libtorch.version,
+    napi: napiVersion,
+    built: new Date(),
+  };
   fs.writeFileSync(recordPath(addon), `${JSON.stringify(record, null, 2)}\n`);
 }
 
 /** Binaries that are there, the one built here first, each with its record (null where it has none). */
 export function addonCandidates() {
   const prebuilt = fs.existsSync(prebuiltDirectory)
-    ? fs.readdirSync(prebuiltDirectory).filter((name) => name.endsWith(".node")).sort()
+    ? fs
+        .readdirSync(prebuiltDirectory)
+        .filter((name) => name.endsWith(".node"))
+        .sort()
     : [];
   return [
     ...(fs.existsSync(builtAddon) ? [{ path: builtAddon, kind: "built" }] : []),
@@ -79,7 +87,8 @@ function configure(args, verbose) {
 
 function requireTools() {
   const missing = ["cmake", "c++", "make|ninja"].filter(
-    (tool) => !tool.split("|").some((name) => spawnSync(name, ["--version"], { stdio: "ignore" }).status === 0),
+    (tool) =>
+      !tool.split("|").some((name) => spawnSync(name, ["--version"], { stdio: "ignore" }).status === 0),
   );
   if (missing.length === 0) return;
   throw new LibtorchError(
@@ -100,5 +109,7 @@ function cmakeJs(command, args, verbose) {
   });
   if (run.status === 0) return;
   if (!verbose) process.stderr.write(`${run.stdout}${run.stderr}`);
-  throw new LibtorchError(`cmake-js ${command} failed (its output is above); mend it and run '${setupCommand}'`);
+  throw new LibtorchError(
+    `cmake-js ${command} failed (its output is above); mend it and run '${setupCommand}'`,
+  );
 }

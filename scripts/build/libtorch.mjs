@@ -40,7 +40,8 @@ export function describeLibtorch(directory) {
     throw new LibtorchError(`${directory}: no libtorch (expected ${library})`);
   }
   const version = readVersion(directory);
-  if (!version) throw new LibtorchError(`${directory}: a libtorch without a version (version.py, build-version)`);
+  if (!version)
+    throw new LibtorchError(`${directory}: a libtorch without a version (version.py, build-version)`);
   return {
     path: directory,
     realPath: fs.realpathSync(directory),

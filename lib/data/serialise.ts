@@ -1,0 +1,213 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { AegirError } from "../errors.js";
+import { chooseCells, utf8Cut, utf8Prefix } from "./cells.js";
+import { columnVector, contextCandidates, maximalMarginalRelevance } from "./context.js";
+import { Random } from "./random.js";
+import type { Column, Dataset, EncodedExample, LabelledColumn, Split, Table } from "./types.js";
+import { Role, Token } from "./vocabulary.js";
+
+export const serialiserOptions = z.strictObject({
+  /** Tokens of an example at most: bytes and specials of every column together. */
+  maxTokens: z.int().min(8).max(65_536).default(128),
+  /** Share of the tokens that the target column has first claim on. */
+  targetShare: z.number().min(0.1).max(1).default(0.6),
+  /** Context columns at most; 0: the target column alone. */
+  maxContext: z.int().min(0).max(256).default(2),
+  /** Columns of a wide table that are weighed as context. */
+  maxCandidates: z.int().min(1).max(4096).default(64),
+  /** Weight of relevance against diversity when context is chosen. */
+  relevance: z.number().min(0).max(1).default(0.5),
+  targetCells: z.int().min(1).max(1024).default(8),
+  contextCells: z.int().min(1).max(1024).default(3),
+  /** Bytes of a cell at most. */
+  cellBytes: z.int().min(4).max(16_384).default(48),
+  headers: z.boolean().default(false),
+  /** "mean": the head averages the target column's tokens; "decision": it reads the final token alone. */
+  pool: z.enum(["mean", "decision"]).default("mean"),
+  /** Shuffles the chosen cells (augmentation); `seed` and `encode`'s epoch decide how. */
+  shuffle: z.boolean().default(false),
+  seed: z.int().default(0),
+});
+export type SerialiserOptions = z.input<typeof serialiserOptions>;
+
+/** Where the columns of one example stand and what they have to say. */
+interface Part {
+  role: number;
+  header: Uint8Array | null;
+  cells: Uint8Array[];
+  /** Tokens that the whole part would take, its final special included. */
+  wanted: number;
+}
+
+/**
+ * Writes a column, with other columns of its table as context, as the token sequence of model.md §6. The model is causal, so the
+ * sequence ends with the target column and its decision token:
+ *
+ *     [CELL bytes CELL bytes … SEP] per context column, the most relevant last; then CPA's subject column; then
+ *     CELL bytes CELL bytes … CLS   the target column
+ *
+ * with `HEADER bytes` before a column's cells where headers are on. Deterministic by seed, table, column and epoch.
+ * Column vectors are cached by column object: a table must not be changed once it has been encoded.
+ */
+export class Serialiser {
+  readonly options: z.output<typeof serialiserOptions>;
+  readonly #vectors = new WeakMap<Column, Float32Array>();
+
+  /** @throws AegirError ERR_CONFIG */
+  constructor(options: SerialiserOptions = {}) {
+    this.options = parseOptions("Serialiser", serialiserOptions, options);
+  }
+
+  /**
+   * @param at the target column, and the subject column for CPA
+   * @param label class id, -1 where unknown
+   * @param epoch makes another choice of sampled and shuffled cells
+   * @throws AegirError ERR_DATA where the table has no such column
+   */
+  encode(table: Table, at: { column: number; mainColumn?: number }, label = -1, epoch = 0): EncodedExample {
+    const { options } = this;
+    const target = columnOf(table, at.column, "column");
+    const random = new Random(options.seed, table.name, at.column, epoch);
+    const parts: Part[] = [];
+    const excluded = new Set([at.column]);
+    if (at.mainColumn !== undefined) {
+      const subject = columnOf(table, at.mainColumn, "mainColumn");
+      excluded.add(at.mainColumn);
+      parts.push(this.#part(subject, Role.subject, options.contextCells, random));
+    }
+    for (const index of this.#context(table, at.column, excluded, random)) {
+      parts.unshift(this.#part(table.columns[index]!, Role.context, options.contextCells, random));
+    }
+    parts.push(this.#part(target, Role.target, options.targetCells, random));
+    return this.#write(parts, label);
+  }
+
+  /** Every labelled column of a split, in its order. */
+  encodeSplit(dataset: Dataset, split: Split, epoch = 0): EncodedExample[] {
+    const classOf = new Map(dataset.labels.map((label, id) => [label, id]));
+    return dataset.splits[split].map((labelled) => this.encodeLabelled(dataset, labelled, classOf, epoch));
+  }
+
+  /** @throws AegirError ERR_DATA where the table or the label is not in the data set */
+  encodeLabelled(
+    dataset: Dataset,
+    labelled: LabelledColumn,
+    classOf: ReadonlyMap<string, number>,
+    epoch = 0,
+  ): EncodedExample {
+    const table = dataset.tables.get(labelled.table);
+    if (!table) throw new AegirError("ERR_DATA", `${dataset.name}: no table '${labelled.table}'`);
+    const label = classOf.get(labelled.label);
+    if (label === undefined) {
+      throw new AegirError(
+        "ERR_DATA",
+        `${dataset.name}: label '${labelled.label}' of column ${labelled.column} of '${labelled.table}' is not among the ${classOf.size} labels that the model knows`,
+      );
+    }
+    return this.encode(table, labelled, label, epoch);
+  }
+
+  /** Indices of the context columns, most relevant first. */
+  #context(table: Table, target: number, excluded: ReadonlySet<number>, random: Random): number[] {
+    const { maxContext, maxCandidates, relevance } = this.options;
+    if (maxContext === 0) return [];
+    const candidates = contextCandidates(
+      table.columns.length,
+      target,
+      excluded,
+      maxCandidates,
+      random,
+    ).filter((index) => this.#vector(table.columns[index]!).some((value) => value > 0));
+    const vectors = candidates.map((index) => this.#vector(table.columns[index]!));
+    const picked = maximalMarginalRelevance(
+      this.#vector(table.columns[target]!),
+      vectors,
+      maxContext,
+      relevance,
+    );
+    return picked.map((i) => candidates[i]!);
+  }
+
+  #vector(column: Column): Float32Array {
+    let vector = this.#vectors.get(column);
+    if (!vector) {
+      vector = columnVector(column);
+      this.#vectors.set(column, vector);
+    }
+    return vector;
+  }
+
+  #part(column: Column, role: number, count: number, random: Random): Part {
+    const { cellBytes, headers, shuffle } = this.options;
+    const cells = chooseCells(column, count, shuffle, random).map((cell) => utf8Prefix(cell, cellBytes));
+    const header = headers && column.header ? utf8Prefix(column.header, cellBytes) : null;
+    const wanted = cells.reduce((sum, cell) => sum + 1 + cell.length, 1 + (header ? 1 + header.length : 0));
+    return { role, header, cells, wanted };
+  }
+
+  #write(parts: readonly Part[], label: number): EncodedExample {
+    const budgets = shareBudget(parts, this.options.maxTokens, this.options.targetShare);
+    const ids: number[] = [];
+    const roles: number[] = [];
+    let targetStart = 0;
+    for (const [i, part] of parts.entries()) {
+      if (part.role === Role.target) targetStart = ids.length;
+      writePart(part, budgets[i]!, ids, roles);
+    }
+    const pool = new Uint8Array(ids.length);
+    pool.fill(1, this.options.pool === "mean" ? targetStart : ids.length - 1);
+    return { ids: Int32Array.from(ids), roles: Int32Array.from(roles), pool, label };
+  }
+}
+
+function columnOf(table: Table, index: number, argument: string): Column {
+  const column = table.columns[index];
+  if (column) return column;
+  const width = table.columns.length;
+  throw new AegirError(
+    "ERR_DATA",
+    `${argument} was ${index}, but table '${table.name}' has ${width === 0 ? "no columns" : `columns 0 to ${width - 1}`}`,
+  );
+}
+
+/**
+ * Tokens for each part. The target (last) takes its share first, the others divide what is left evenly up to what they want, and
+ * what they leave goes back to the target.
+ */
+function shareBudget(parts: readonly Part[], total: number, targetShare: number): number[] {
+  const target = parts[parts.length - 1]!;
+  const others = parts.slice(0, -1);
+  const first = Math.max(1, Math.min(target.wanted, Math.floor(targetShare * total)));
+  const budgets = new Array<number>(parts.length).fill(0);
+  let left = total - first;
+  const smallestFirst = [...others.keys()].sort((a, b) => others[a]!.wanted - others[b]!.wanted);
+  for (const [done, i] of smallestFirst.entries()) {
+    const fair = Math.floor(left / (others.length - done));
+    budgets[i] = Math.min(others[i]!.wanted, fair);
+    left -= budgets[i]!;
+  }
+  budgets[parts.length - 1] = Math.min(target.wanted, first + left);
+  return budgets;
+}
+
+/** Fewer bytes than this of a cut cell or header say too little to be worth their token. */
+const SHORTEST_CUT = 3;
+
+function writePart(part: Part, budget: number, ids: number[], roles: number[]): void {
+  const isTarget = part.role === Role.target;
+  let left = budget - 1;
+  const append = (special: number, role: number, bytes: Uint8Array): boolean => {
+    const piece = utf8Cut(bytes, Math.max(0, left - 1));
+    if (piece.length < Math.min(bytes.length, SHORTEST_CUT)) return false;
+    ids.push(special, ...piece);
+    for (let i = 0; i <= piece.length; i++) roles.push(role);
+    left -= 1 + piece.length;
+    return piece.length === bytes.length;
+  };
+  if (budget < 1 || (!isTarget && left < 1 + SHORTEST_CUT)) return;
+  if (part.header) append(Token.HEADER, Role.header, part.header);
+  for (const cell of part.cells) if (!append(Token.CELL, part.role, cell)) break;
+  ids.push(isTarget ? Token.CLS : Token.SEP);
+  roles.push(part.role);
+}

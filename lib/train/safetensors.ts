@@ -70,7 +70,7 @@ export function encodeSafetensors(
 }
 
 /**
- * Decodes a safetensors file; tensors are views into `bytes` where aligned copies are not needed.
+ * Decodes a safetensors file; the tensors' data are views into `bytes`.
  * @param file named in errors
  * @throws AegirError ERR_CHECKPOINT for a truncated or malformed file, saying what is wrong.
  */
@@ -89,7 +89,8 @@ export function decodeSafetensors(bytes: Uint8Array, file: string): SafetensorsF
     if (end > dataBytes) {
       throw bad(file, `is truncated: tensor '${name}' ends at byte ${end} of ${dataBytes} bytes of data`);
     }
-    tensors.set(name, { dtype, shape, data: bytes.subarray(dataStart + begin, dataStart + end) });
+    const data = new Uint8Array(bytes.buffer, bytes.byteOffset + dataStart + begin, end - begin);
+    tensors.set(name, { dtype, shape, data });
     spans.push({ name, begin, end });
   }
   checkCover(spans, dataBytes, file);

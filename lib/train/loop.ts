@@ -1,0 +1,226 @@
+import { join } from "node:path";
+import { AegirError } from "../errors.js";
+import { hasCheckpoint, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
+import { monitorLag, type TimerLag } from "./lag.js";
+import { MetricsLog, type MetricValue } from "./metricsLog.js";
+import { Meter, type ProgressListener } from "./progress.js";
+
+/** Figures of one step or one validation, by name. */
+export type Figures = Record<string, MetricValue>;
+
+/** What a loop trains: its tensors and every number that the next step depends on besides the step's index. */
+export interface Trainee {
+  /** Recorded in checkpoints and compared on resume. */
+  readonly geometry: unknown;
+  /** Runs training step `step` (from 0). A figure named `skipped` that is true marks a step with a non-finite gradient. */
+  step(step: number): Promise<Figures>;
+  /** Whole-set validation; `score` chooses the best weights. Absent: no validation, the last weights are kept. */
+  validate?(step: number): Promise<{ score: number; figures: Figures }>;
+  /** The weights alone. */
+  weights(): TensorMap;
+  loadWeights(tensors: TensorMap): void;
+  /** Optimiser, generators and whatever else, beside the weights. */
+  resumeGroups(): Record<string, TensorMap>;
+  resumeState(): MetricValue;
+  restore(groups: Record<string, TensorMap>, state: MetricValue): void;
+}
+
+export interface LoopOptions {
+  /** What progress reports and errors call this run. */
+  task: string;
+  totalSteps: number;
+  /** Run folder; absent: nothing is written. */
+  dir?: string;
+  /** Continue from the run folder's checkpoint. */
+  resume?: boolean;
+  /** Steps between validations; the last step always validates. */
+  validateEvery: number;
+  /** Steps between checkpoints; the last step and an abort always save. */
+  saveEvery: number;
+  /** Stop after this many validations without a better score; absent: never. */
+  patience?: number;
+  /** Figures of a step that progress shows. */
+  show?: string[];
+  signal?: AbortSignal;
+  onProgress?: ProgressListener;
+}
+
+export interface TrainingOutcome {
+  /** Steps trained, over all resumed parts. */
+  steps: number;
+  stoppedEarly: boolean;
+  /** The weights that the model now has; null without validation. */
+  best: { step: number; score: number } | null;
+  /** Seconds of this call. */
+  seconds: number;
+  longestStepMs: number;
+  lag: TimerLag;
+}
+
+interface LoopState {
+  step: number;
+  stopped: boolean;
+  best: { step: number; score: number } | null;
+  /** Validations since the best. */
+  stale: number;
+  metricsBytes: number;
+  trainee: MetricValue;
+}
+
+/** This many steps in a row without a finite gradient end a run. */
+const MAX_SKIPPED = 10;
+
+/**
+ * The loop of every training: steps, validation with early stopping, checkpoints, metrics and progress. At the end the
+ * trainee has its best weights. An aborted run saves after the step in progress and rejects with ERR_ABORTED.
+ * @throws AegirError ERR_ABORTED, ERR_NON_FINITE after ten steps in a row without a finite gradient, ERR_CHECKPOINT
+ */
+export async function runLoop(trainee: Trainee, options: LoopOptions): Promise<TrainingOutcome> {
+  const loop = new Loop(trainee, options);
+  const lag = monitorLag();
+  const begin = performance.now();
+  try {
+    await loop.begin();
+    await loop.run();
+    const { step, stopped, best } = loop.state;
+    const seconds = (performance.now() - begin) / 1000;
+    return {
+      steps: step,
+      stoppedEarly: stopped,
+      best,
+      seconds,
+      longestStepMs: loop.longestStepMs,
+      lag: lag.stop(),
+    };
+  } finally {
+    lag.stop();
+  }
+}
+
+class Loop {
+  state: LoopState = { step: 0, stopped: false, best: null, stale: 0, metricsBytes: 0, trainee: null };
+  longestStepMs = 0;
+  private bestWeights: TensorMap | null = null;
+  private skipped = 0;
+  private savedStep = -1;
+  private readonly log: MetricsLog | null;
+  private readonly meter: Meter;
+
+  constructor(
+    private readonly trainee: Trainee,
+    private readonly options: LoopOptions,
+  ) {
+    this.log = options.dir ? new MetricsLog(join(options.dir, "metrics.jsonl")) : null;
+    this.meter = new Meter(options.task, options.totalSteps, options.onProgress);
+  }
+
+  async begin(): Promise<void> {
+    const { dir, resume } = this.options;
+    if (resume && dir && (await hasCheckpoint(join(dir, "checkpoint")))) await this.restore(dir);
+    else await this.log?.rewind(0);
+    this.meter.report(this.state.step);
+  }
+
+  async run(): Promise<void> {
+    const { totalSteps, validateEvery, saveEvery, signal } = this.options;
+    while (this.state.step < totalSteps && !this.state.stopped) {
+      await this.abortIfAsked(signal);
+      await this.trainStep();
+      const { step } = this.state;
+      const last = step === totalSteps;
+      if (this.trainee.validate && (last || step % validateEvery === 0)) await this.validate();
+      if (last || this.state.stopped || step % saveEvery === 0) await this.save();
+    }
+    if (this.bestWeights) this.trainee.loadWeights(this.bestWeights);
+  }
+
+  private async trainStep(): Promise<void> {
+    const begin = performance.now();
+    const figures = await this.trainee.step(this.state.step);
+    this.longestStepMs = Math.max(this.longestStepMs, performance.now() - begin);
+    this.state.step++;
+    const { step } = this.state;
+    this.log?.write({ kind: "train", ...figures, step });
+    this.meter.report(step, shown(figures, this.options.show ?? ["loss"]));
+    this.skipped = figures.skipped === true ? this.skipped + 1 : 0;
+    if (this.skipped >= MAX_SKIPPED) {
+      await this.log?.flush();
+      throw new AegirError(
+        "ERR_NON_FINITE",
+        `${this.options.task}: ${MAX_SKIPPED} steps in a row up to step ${step} had no finite gradient; lower the learning rate`,
+      );
+    }
+  }
+
+  private async validate(): Promise<void> {
+    const { step } = this.state;
+    const { score, figures } = await this.trainee.validate!(step);
+    const better = this.state.best === null || score > this.state.best.score;
+    this.log?.write({ kind: "validation", ...figures, score, best: better, step });
+    this.meter.report(step, shown(figures, ["macroF1"]));
+    if (better) {
+      this.state.best = { step, score };
+      this.state.stale = 0;
+      this.bestWeights = this.trainee.weights();
+      if (this.options.dir) await this.saveBest(this.options.dir, this.bestWeights);
+    } else {
+      this.state.stale++;
+      const { patience } = this.options;
+      if (patience !== undefined && this.state.stale >= patience) this.state.stopped = true;
+    }
+  }
+
+  private async abortIfAsked(signal: AbortSignal | undefined): Promise<void> {
+    if (!signal?.aborted) return;
+    await this.save();
+    const { step } = this.state;
+    const where = this.options.dir ? `; saved in ${this.options.dir}, --resume continues` : "";
+    throw new AegirError("ERR_ABORTED", `${this.options.task}: interrupted at step ${step}${where}`);
+  }
+
+  private async save(): Promise<void> {
+    const { dir } = this.options;
+    if (!dir || !this.log || this.savedStep === this.state.step) return;
+    this.state.metricsBytes = await this.log.flush();
+    this.state.trainee = this.trainee.resumeState();
+    await saveCheckpoint<LoopState>(join(dir, "checkpoint"), {
+      geometry: this.trainee.geometry,
+      groups: {
+        model: this.trainee.weights(),
+        ...(this.bestWeights ? { best: this.bestWeights } : {}),
+        ...this.trainee.resumeGroups(),
+      },
+      state: this.state,
+    });
+    // Without validation the last weights are what the run is used with.
+    if (!this.trainee.validate) await this.saveBest(dir, this.trainee.weights());
+    this.savedStep = this.state.step;
+  }
+
+  private async saveBest(dir: string, weights: TensorMap): Promise<void> {
+    const { step, best } = this.state;
+    await saveCheckpoint(join(dir, "best"), {
+      geometry: this.trainee.geometry,
+      groups: { model: weights },
+      state: { step, score: best?.score ?? null },
+    });
+  }
+
+  private async restore(dir: string): Promise<void> {
+    const { geometry } = this.trainee;
+    const { groups, state } = await loadCheckpoint<LoopState>(join(dir, "checkpoint"), { geometry });
+    const { model, best, ...rest } = groups;
+    this.bestWeights = best ?? null;
+    this.trainee.loadWeights(model!);
+    this.trainee.restore(rest, state.trainee);
+    this.state = state;
+    this.savedStep = state.step;
+    await this.log!.rewind(state.metricsBytes);
+  }
+}
+
+function shown(figures: Figures, names: string[]): Record<string, number> {
+  return Object.fromEntries(
+    names.flatMap((name) => (typeof figures[name] === "number" ? [[name, figures[name]]] : [])),
+  );
+}

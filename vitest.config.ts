@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     pool: "forks",
     include: ["test/**/*.test.ts"],
+    globalSetup: "test/globalSetup.ts",
     testTimeout: 60_000,
   },
 });

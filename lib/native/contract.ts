@@ -354,18 +354,74 @@ export interface NativeOptimizer {
   dispose(): void;
 }
 
+/** Layers, heads and head size of the innermost stage, whose states agents exchange. */
+export interface StateGeometry {
+  layers: number;
+  heads: number;
+  headSize: number;
+}
+
+/** Config of createModule("router"). */
+export interface RouterConfig {
+  dModel: number;
+  numSpecialists: number;
+  /** |logit| stays below it (default 6); 0: off. */
+  softCap?: number;
+  dtype?: "f32" | "f64";
+}
+
+/** Config of createModule("stateFusion"). */
+export interface StateFusionConfig {
+  numHeads: number;
+  headSize: number;
+  /** Specialists; the primary's own state is one slot more. */
+  numAgents: number;
+  mode: "weighted_sum" | "gated" | "concat_project";
+  /** 1 (default): every layer shares the parameters; else one set for each of so many layers. */
+  layers?: number;
+  /** concat_project refuses to allocate more (default 64 Mi). */
+  maxDenseWeights?: number;
+  dtype?: "f32" | "f64";
+}
+
+/** Config of createModule("alignment"). */
+export interface AlignmentConfig {
+  primary: StateGeometry;
+  specialist: StateGeometry;
+  mode: "identity" | "bilinear" | "dense";
+  /** Also map the token-shift vectors (attXPrev, ffnXPrev). */
+  vectors?: boolean;
+  /** dense refuses to allocate more (default 64 Mi). */
+  maxDenseWeights?: number;
+  dtype?: "f32" | "f64";
+}
+
+/** Config of createModule("outputFusion"). */
+export interface OutputFusionConfig {
+  /** Width of the primary's pooled embedding. */
+  dModel: number;
+  specialists: { dModel: number; numLabels: number }[];
+  dtype?: "f32" | "f64";
+}
+
 export interface SwarmAgent {
+  /** The specialist's number, 0 … numAgents - 1. */
+  index: number;
   /** Absent: the identity (geometry must agree). */
   alignment?: NativeModule;
-  /** (b) i64: the batch rows that activated this agent. */
+  /** (b) i64, ascending: the batch rows that activated this agent. */
   rows: NativeTensor;
-  /** attKv per layer of the specialist's innermost stage: (b,Hs,Ns,Ns). */
+  /** (b) i64: where each of `rows` stands in `states` (repeats allowed); absent: 0 … b-1. */
+  take?: NativeTensor;
+  /** attKv per layer of the specialist's innermost stage: (b,Hs,Ns,Ns), or (any,Hs,Ns,Ns) with `take`. */
   states: NativeTensor[];
 }
 
 export interface OutputAgent {
+  index: number;
   rows: NativeTensor;
-  /** (b,Ds) and (b,Cs) */
+  take?: NativeTensor;
+  /** (b,Ds) and (b,Cs), or any number of rows with `take`. */
   pooled: NativeTensor;
   logits: NativeTensor;
 }
@@ -440,7 +496,10 @@ export interface NativeAddon {
     hidden: NativeTensor,
     grad: boolean,
   ): Promise<{ logits: NativeTensor } & Timed>;
-  /** One layer's states (B,Hs,Ns,Ns) → (B,Hp,Np,Np); used alone by tests and tools. */
+  /**
+   * One layer of the primary: the source layer's states (B,Hs,Ns,Ns) → (B,Hp,Np,Np); used alone by tests and tools. Vectors:
+   * (B,Ds) → (B,Dp), `layer` counting attXPrev and ffnXPrev of the primary's layers, interleaved.
+   */
   alignForward(
     lane: NativeLane,
     alignment: NativeModule,
@@ -448,7 +507,11 @@ export interface NativeAddon {
     states: NativeTensor,
     grad: boolean,
   ): Promise<{ states: NativeTensor } & Timed>;
-  /** Closed-form start: ridge regression of paired states, per layer of the primary. */
+  /**
+   * Closed-form start: ridge regression of paired states, `source` per layer of the specialist (R,Hs,Ns,Ns), `target` per layer of
+   * the primary (R,Hp,Np,Np); of vectors (R,D) where they are 2-d, interleaved as in NativeState.innerShift().
+   * residual: ||fit(source) - target|| / ||target||. `ridge` is in units of the mean diagonal of the Gram matrix.
+   */
   alignFit(
     lane: NativeLane,
     alignment: NativeModule,
@@ -456,18 +519,36 @@ export interface NativeAddon {
     target: NativeTensor[],
     ridge: number,
   ): Promise<{ residual: number } & Timed>;
+  /**
+   * LatentMAS (arXiv:2511.20639): map W_a (Dout,Din) from wOut (V,Dout) to wIn (V,Din), the mean norm of wIn's rows, and for
+   * hidden (R,Dout) its embedding e (R,Din); all f64.
+   */
+  latentRidge(
+    lane: NativeLane,
+    input: { wOut: NativeTensor; wIn: NativeTensor; lambda: number; hidden?: NativeTensor },
+  ): Promise<{ map: NativeTensor; targetNorm: number; embedding: NativeTensor | null } & Timed>;
   /** Aligned and fused states per layer of the primary's innermost stage, rows with no active agent bit for bit their own. */
   swarmFuse(
     lane: NativeLane,
     fusion: NativeModule,
     input: {
       batch: number;
+      /** Layers of the primary's innermost stage. */
+      layers: number;
       /** The primary's own attKv per layer; absent: zeros. */
       own?: NativeTensor[];
       agents: SwarmAgent[];
       grad: boolean;
     },
-  ): Promise<{ states: NativeTensor[]; alignIntervals: Interval[] } & Timed>;
+  ): Promise<
+    {
+      states: NativeTensor[];
+      /** Time spent in the alignment of each agent, in order of `agents`. */
+      alignIntervals: Interval[];
+      /** Per layer (B,1+numAgents,H), the primary's own first, no gradient; empty for concat_project. */
+      weights: NativeTensor[];
+    } & Timed
+  >;
   /** (B,D) residual for the head, zero at start and for rows with no active agent. */
   outputFuse(
     lane: NativeLane,

@@ -311,13 +311,18 @@ export interface ClipLossOptions {
   denominator?: number;
 }
 
+/** All of one shape: (B,T), or (R) for R decisions of one token each. */
 export interface ClipLossInput {
-  /** (B,T) f32, f64 or bf16; the gradient flows into it alone. */
+  /** f32, f64 or bf16; the gradient flows into it alone. */
   logp: NativeTensor;
   logpOld: NativeTensor;
   advantages: NativeTensor;
+  /** bool; a masked token's other values are never read into a result, NaN or not. */
   mask?: NativeTensor;
+  /** Token weights: they enter the sum and its denominator. */
   weights?: NativeTensor;
+  /** Behaviour correction (importance weights of a rollout policy that is not pi_old): multiplies the advantage alone. */
+  correction?: NativeTensor;
   logpRef?: NativeTensor;
 }
 
@@ -328,7 +333,11 @@ export interface ClipLossStats {
   dual: number;
   kl1: number;
   kl3: number;
+  /** Mean of -logp: an estimate from samples; the router's exact entropy comes from cappedBernoulliStats. */
+  entropy: number;
+  /** Before the clamp to 20. */
   maxAbsLogRatio: number;
+  /** Effective sample size (sum r)^2 / sum r^2, in tokens. */
   ess: number;
 }
 
@@ -478,6 +487,12 @@ export interface NativeAddon {
     lane: NativeLane,
     input: CrossEntropyInput,
   ): Promise<{ loss: NativeTensor; logp: NativeTensor } & Timed>;
+  /** Scalar sum of x * coefficients (one shape), a constant: its gradient flows into x alone. Masked by coefficient 0. */
+  weightedSum(
+    lane: NativeLane,
+    x: NativeTensor,
+    coefficients: NativeTensor,
+  ): Promise<{ loss: NativeTensor } & Timed>;
   /** Backward of sum_i weights[i] * losses[i] (scalars); gradients accumulate in the parameters. */
   backward(lane: NativeLane, losses: NativeTensor[], weights: number[]): Promise<Timed>;
 
@@ -563,7 +578,7 @@ export interface NativeAddon {
   ): Promise<{ loss: NativeTensor; stats: ClipLossStats } & Timed>;
 
   // Capped Bernoulli on logits z (R,n) with cap K; forbidden specialists have z = -inf.
-  /** (R) log-probabilities of actions (R,n), differentiable in z. */
+  /** (R) log-probabilities of actions (R,n), or (G,R) of G draws (G,R,n), differentiable in z. */
   cappedBernoulliLogProb(
     lane: NativeLane,
     z: NativeTensor,

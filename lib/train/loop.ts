@@ -22,7 +22,7 @@ export interface Trainee {
   /** Optimiser, generators and whatever else, beside the weights. */
   resumeGroups(): Record<string, TensorMap>;
   resumeState(): MetricValue;
-  restore(groups: Record<string, TensorMap>, state: MetricValue): void;
+  restore(groups: Record<string, TensorMap>, state: MetricValue): void | Promise<void>;
 }
 
 export interface LoopOptions {
@@ -212,7 +212,7 @@ class Loop {
     const { model, best, ...rest } = groups;
     this.bestWeights = best ?? null;
     this.trainee.loadWeights(model!);
-    this.trainee.restore(rest, state.trainee);
+    await this.trainee.restore(rest, state.trainee);
     this.state = state;
     this.savedStep = state.step;
     await this.log!.rewind(state.metricsBytes);

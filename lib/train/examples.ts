@@ -1,0 +1,70 @@
+import { setImmediate } from "node:timers/promises";
+import { labelsWithoutTraining } from "../data/dataset.js";
+import type { Serialiser } from "../data/serialise.js";
+import type { Dataset, EncodedExample, LabelledColumn, Split } from "../data/types.js";
+import { AegirError } from "../errors.js";
+
+/** Columns encoded between two turns of the event loop. */
+const CHUNK = 32;
+
+/**
+ * Encodes labelled columns with the class ids of `labels`, in their order, without holding the event loop up.
+ * @throws AegirError ERR_DATA for a label that is not among `labels`
+ */
+export async function encodeColumns(
+  serialiser: Serialiser,
+  dataset: Dataset,
+  columns: readonly LabelledColumn[],
+  labels: readonly string[],
+  epoch = 0,
+): Promise<EncodedExample[]> {
+  const classOf = new Map(labels.map((label, id) => [label, id]));
+  const examples: EncodedExample[] = [];
+  for (const [i, column] of columns.entries()) {
+    if (i % CHUNK === CHUNK - 1) await setImmediate();
+    examples.push(serialiser.encodeLabelled(dataset, column, classOf, epoch));
+  }
+  return examples;
+}
+
+/** The labels that a model of this data set learns: those with a training column. */
+export function trainableLabels(dataset: Dataset): string[] {
+  const absent = new Set(labelsWithoutTraining(dataset));
+  return dataset.labels.filter((label) => !absent.has(label));
+}
+
+/**
+ * The columns of a split whose labels a model knows.
+ * @param unknown "error" (default), or "skip" to leave columns of other labels out
+ * @throws AegirError ERR_DATA naming the labels that training had no column of, or where no column is left
+ */
+export function knownColumns(
+  dataset: Dataset,
+  split: Split,
+  labels: readonly string[],
+  unknown: "error" | "skip" = "error",
+): { columns: LabelledColumn[]; skipped: number } {
+  const known = new Set(labels);
+  const all = dataset.splits[split];
+  const columns = all.filter((column) => known.has(column.label));
+  const skipped = all.length - columns.length;
+  if (skipped > 0 && unknown === "error") {
+    const names = [...new Set(all.map((column) => column.label).filter((label) => !known.has(label)))];
+    const shown = names.slice(0, 5).join(", ") + (names.length > 5 ? ` and ${names.length - 5} more` : "");
+    throw new AegirError(
+      "ERR_DATA",
+      `${dataset.name}, ${split}: ${skipped} of ${all.length} columns have labels that were absent from training ` +
+        `(${shown}); skip them (unknownLabels: "skip", --unknown-labels skip) or train with them`,
+    );
+  }
+  if (columns.length === 0) {
+    throw new AegirError("ERR_DATA", `${dataset.name}, ${split}: no labelled column with a known label`);
+  }
+  return { columns, skipped };
+}
+
+/** At most `limit` items, evenly spaced. */
+export function thin<T>(items: readonly T[], limit: number): T[] {
+  if (items.length <= limit) return [...items];
+  return Array.from({ length: limit }, (_, i) => items[Math.floor((i * items.length) / limit)]!);
+}

@@ -1,0 +1,47 @@
+import { AegirError } from "../errors.js";
+import type { AegirForColumnAnnotation, ResolvedAnnotator, ResolvedBackbone } from "../model/index.js";
+import { firstDifference, loadCheckpoint } from "./checkpoint.js";
+import { bestWeightsDir, readRunConfig } from "./runFolder.js";
+import { restoreModule, storeModule } from "./tensors.js";
+
+/**
+ * Copies the weights of a run's model into a model of the same backbone: all of them, the classifier only where both
+ * have the same labels. A pretraining run gives embedding and backbone; the head keeps its initial values.
+ * @throws AegirError ERR_CHECKPOINT where the backbones differ, naming the first difference
+ */
+export async function initialiseFrom(model: AegirForColumnAnnotation, dir: string): Promise<void> {
+  const { model: source } = await readRunConfig(dir);
+  const difference = firstDifference(backbone(source), backbone(model.options));
+  if (difference) {
+    const { path, left, right } = difference;
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${dir} holds a model of other geometry: ${path} is ${left} there, ${right} in this model`,
+    );
+  }
+  const { groups } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
+  const sameLabels = "labels" in source && firstDifference(source.labels, model.options.labels) === null;
+  const weights = storeModule(model.native);
+  let copied = 0;
+  for (const [name, tensor] of groups.model!) {
+    const own = weights.get(name);
+    if (!own || (name.startsWith("classifier.") && !sameLabels)) continue;
+    if (firstDifference(own.shape, tensor.shape)) {
+      throw new AegirError(
+        "ERR_CHECKPOINT",
+        `${dir}: '${name}' is [${tensor.shape}], expected [${own.shape}]`,
+      );
+    }
+    weights.set(name, tensor);
+    copied++;
+  }
+  if (copied === 0)
+    throw new AegirError("ERR_CHECKPOINT", `${dir}: none of its tensors is one of this model's`);
+  restoreModule(model.native, weights);
+}
+
+/** What decides the shapes of embedding and backbone. */
+function backbone(options: ResolvedBackbone | ResolvedAnnotator): Partial<ResolvedAnnotator> {
+  const { labels: _, init: __, ...rest } = options as ResolvedAnnotator;
+  return rest;
+}

@@ -1,0 +1,78 @@
+import { evaluationBatches } from "../data/batches.js";
+import type { Batch, EncodedExample } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import type { AegirForColumnAnnotation } from "../model/index.js";
+import { batchInput } from "../model/index.js";
+import { Meter, type ProgressListener } from "./progress.js";
+
+/** What a head says of one column. */
+export interface Prediction {
+  /** Class id. */
+  label: number;
+  /** Softmax probability of the class. */
+  confidence: number;
+  /** Second most probable class; the class itself where there is one only. */
+  runnerUp: number;
+  runnerUpConfidence: number;
+}
+
+/** The logits (B,C) of a batch, row-major. */
+export type LogitsOf = (batch: Batch) => Promise<Float32Array>;
+
+export interface PredictOptions {
+  /** Rows of a batch at most. */
+  rows?: number;
+  signal?: AbortSignal;
+  onProgress?: ProgressListener;
+  /** Name in progress. */
+  task?: string;
+}
+
+/** Predictions in the order of the examples. @throws AegirError ERR_ABORTED */
+export async function predict(
+  logitsOf: LogitsOf,
+  examples: readonly EncodedExample[],
+  classes: number,
+  { rows = 64, signal, onProgress, task = "evaluation" }: PredictOptions = {},
+): Promise<Prediction[]> {
+  const predictions = new Array<Prediction>(examples.length);
+  const meter = new Meter(task, examples.length, onProgress);
+  let done = 0;
+  for (const batch of evaluationBatches(examples, { rows })) {
+    if (signal?.aborted) throw new AegirError("ERR_ABORTED", `${task}: interrupted after ${done} columns`);
+    const logits = await logitsOf(batch);
+    for (let i = 0; i < batch.size; i++) {
+      predictions[batch.rows[i]!] = twoBest(logits.subarray(i * classes, (i + 1) * classes));
+    }
+    done += batch.size;
+    meter.report(done);
+  }
+  return predictions;
+}
+
+/** The logits of a model by itself. */
+export function modelLogits(model: AegirForColumnAnnotation): LogitsOf {
+  return async (batch) => {
+    using inputs = batchInput(batch);
+    using output = await model.forward(inputs);
+    return output.logits.data() as Float32Array;
+  };
+}
+
+function twoBest(logits: Float32Array): Prediction {
+  let label = 0;
+  let runnerUp = logits.length > 1 ? 1 : 0;
+  if (logits[runnerUp]! > logits[label]!) [label, runnerUp] = [runnerUp, label];
+  for (let c = 2; c < logits.length; c++) {
+    if (logits[c]! > logits[label]!) [label, runnerUp] = [c, label];
+    else if (logits[c]! > logits[runnerUp]!) runnerUp = c;
+  }
+  const top = logits[label]!;
+  const sum = logits.reduce((total, value) => total + Math.exp(value - top), 0);
+  return {
+    label,
+    confidence: 1 / sum,
+    runnerUp,
+    runnerUpConfidence: Math.exp(logits[runnerUp]! - top) / sum,
+  };
+}

@@ -1,0 +1,126 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Task } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import type { ResolvedAnnotator, ResolvedBackbone } from "../model/index.js";
+import { writeFileAtomic } from "./atomic.js";
+import { firstDifference, hasCheckpoint } from "./checkpoint.js";
+import type { MetricValue } from "./metricsLog.js";
+
+/**
+ * A run folder:
+ *
+ *     config.json          what was trained, on what and how
+ *     metrics.jsonl        one JSON line per step and validation
+ *     checkpoint/          where `--resume` continues
+ *     best/                the weights that `evaluate` and `annotate` use
+ *     specialists/<id>/    swarms: each frozen specialist as a run folder of its own
+ *     summary.md, *.svg    the report
+ */
+export interface RunConfig {
+  kind: "pretrain" | "supervised" | "parl";
+  task: Task | null;
+  /** The model; in a swarm, the primary. */
+  model: ResolvedAnnotator | ResolvedBackbone;
+  /** Options of the `Serialiser` that made the training examples, without augmentation. */
+  serialise: { [key: string]: MetricValue };
+  /** Options of the training, with every default filled in. */
+  options: { [key: string]: MetricValue };
+  /** Where the data came from, for people and for the commands; null: given in memory. */
+  data: { [key: string]: MetricValue } | null;
+  swarm?: { [key: string]: MetricValue };
+}
+
+const FORMAT = 1;
+
+const configSchema = z.looseObject({
+  format: z.literal(FORMAT),
+  kind: z.enum(["pretrain", "supervised", "parl"]),
+  task: z.enum(["cta", "cpa"]).nullable(),
+  model: z.looseObject({}),
+  serialise: z.looseObject({}),
+  options: z.looseObject({}),
+  data: z.looseObject({}).nullable(),
+  swarm: z.looseObject({}).optional(),
+});
+
+/**
+ * Opens the folder of a training: makes it with its `config.json`, or, with `recorded`, checks that the run continues
+ * with what it began with.
+ * @throws AegirError ERR_CONFIG where the folder already holds something, or an option differs from the recorded one
+ */
+export async function openRun(dir: string, config: RunConfig, recorded: RunConfig | null): Promise<void> {
+  if (recorded) {
+    const { data: _, ...before } = recorded;
+    const { data: __, ...now } = JSON.parse(JSON.stringify(config)) as RunConfig;
+    const difference = firstDifference(before, now);
+    if (!difference) return;
+    const { path, left, right } = difference;
+    throw new AegirError(
+      "ERR_CONFIG",
+      `${dir} cannot be resumed: ${path} is ${left} in the run, ${right} here`,
+    );
+  }
+  if (existsSync(dir) && (await readdir(dir)).length > 0) {
+    const what = existsSync(join(dir, "config.json")) ? "a run" : "files";
+    throw new AegirError(
+      "ERR_CONFIG",
+      `${dir} already holds ${what}: choose another folder, or continue a run with resume (--resume)`,
+    );
+  }
+  await mkdir(dir, { recursive: true });
+  await writeFileAtomic(
+    join(dir, "config.json"),
+    `${JSON.stringify({ format: FORMAT, ...config }, null, 2)}\n`,
+  );
+}
+
+/** The recorded configuration of a run that is to be resumed. @throws AegirError ERR_CONFIG, ERR_CHECKPOINT */
+export async function recordedRun(
+  dir: string | undefined,
+  resume: boolean | undefined,
+  kind: RunConfig["kind"],
+): Promise<RunConfig | null> {
+  if (!resume) return null;
+  if (dir === undefined)
+    throw new AegirError("ERR_CONFIG", "resume: a run is resumed in its folder; give out (--out)");
+  const config = await readRunConfig(dir);
+  if (config.kind === kind) return config;
+  throw new AegirError("ERR_CONFIG", `${dir} holds a run of kind ${config.kind}, expected ${kind}`);
+}
+
+/** @throws AegirError ERR_CHECKPOINT where `dir` is not a run folder */
+export async function readRunConfig(dir: string): Promise<RunConfig> {
+  const path = join(dir, "config.json");
+  if (!existsSync(dir)) throw new AegirError("ERR_CHECKPOINT", `${dir}: no such run folder`);
+  if (!existsSync(path))
+    throw new AegirError("ERR_CHECKPOINT", `${dir} is not a run folder: it has no config.json`);
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(await readFile(path, "utf8"));
+  } catch (cause) {
+    throw new AegirError("ERR_CHECKPOINT", `${path} is truncated or not JSON`, { cause });
+  }
+  const checked = configSchema.safeParse(parsed);
+  if (!checked.success) {
+    const issue = checked.error.issues[0]!;
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${path} is not a run's: ${issue.path.join(".") || "it"}: ${issue.message}`,
+    );
+  }
+  const { format: _, ...config } = checked.data;
+  return config as unknown as RunConfig;
+}
+
+/** The folder of a run's usable weights. @throws AegirError ERR_CHECKPOINT where the run has none yet */
+export async function bestWeightsDir(dir: string): Promise<string> {
+  const best = join(dir, "best");
+  if (await hasCheckpoint(best)) return best;
+  throw new AegirError(
+    "ERR_CHECKPOINT",
+    `${dir} has no trained weights yet: best/ is absent; continue it with --resume`,
+  );
+}

@@ -1,0 +1,232 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import type { BatchPosition } from "../data/batches.js";
+import { classificationReport } from "../data/metrics.js";
+import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
+import type { Batch, Dataset, EncodedExample } from "../data/types.js";
+import { AegirForColumnAnnotation, type AnnotatorOptions, batchInput } from "../model/index.js";
+import { native } from "../native/load.js";
+import type { TensorMap } from "./checkpoint.js";
+import { defined } from "./defined.js";
+import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
+import { initialiseFrom } from "./initialise.js";
+import { type Figures, runLoop, type Trainee, type TrainingOutcome } from "./loop.js";
+import type { MetricValue } from "./metricsLog.js";
+import { AdamW } from "./optimizer.js";
+import { modelLogits, predict } from "./predict.js";
+import type { ProgressListener } from "./progress.js";
+import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
+import { learningRate } from "./schedule.js";
+import { restoreModule, Scope, storeModule, storeTensors, withRestored } from "./tensors.js";
+import { TrainingBatches } from "./trainingBatches.js";
+
+const count = z.number().int().positive();
+
+export const supervisedOptions = z.strictObject({
+  steps: count.default(400),
+  /** Rows of a batch. */
+  batchRows: count.default(64),
+  /** Peak learning rate. */
+  lr: z.number().positive().default(2.5e-3),
+  warmup: z.number().int().min(0).default(10),
+  /** The cosine ends at lr times this. */
+  finalLr: z.number().min(0).max(1).default(0.05),
+  weightDecay: z.number().min(0).default(0.01),
+  /** Global norm that gradients are clipped to; 0: off. */
+  clipNorm: z.number().min(0).default(1),
+  /** Weight of the routing modules' ratio loss. */
+  ratioWeight: z.number().min(0).default(0.1),
+  labelSmoothing: z.number().min(0).lt(1).default(0),
+  /** Shuffles cells anew each epoch. */
+  augment: z.boolean().default(true),
+  validateEvery: count.default(50),
+  /** Validation columns at most, evenly spaced. */
+  validationColumns: count.default(2000),
+  saveEvery: count.default(50),
+  /** Validations without a better macro F1 before it stops; 0: never stops early. */
+  patience: z.number().int().min(0).default(0),
+  seed: z.number().int().default(0),
+  /** Threads of the model's lane. */
+  threads: count.default(1),
+});
+export type SupervisedOptions = z.input<typeof supervisedOptions>;
+export type SupervisedSettings = z.output<typeof supervisedOptions>;
+
+export interface SupervisedRun extends SupervisedOptions {
+  dataset: Dataset;
+  /** Geometry; labels come from the data. Default: preset "tiny". */
+  model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
+  serialise?: SerialiserOptions;
+  /** Run folder; absent: nothing is written. */
+  out?: string;
+  /** Continue the run in `out`: its recorded options hold, and those given here must agree. */
+  resume?: boolean;
+  /** Run folder whose weights to start from: pretraining, or another supervised run. */
+  init?: string;
+  /** What progress calls this run. */
+  task?: string;
+  /** Recorded in config.json. */
+  dataSource?: { [key: string]: MetricValue };
+  signal?: AbortSignal;
+  onProgress?: ProgressListener;
+}
+
+export interface TrainedAnnotator {
+  /** Has the best weights; the caller disposes it. */
+  model: AegirForColumnAnnotation;
+  labels: string[];
+  serialiser: Serialiser;
+  outcome: TrainingOutcome;
+}
+
+/**
+ * Phase 1: trains an annotation model on labelled columns by cross-entropy, with warm-up, cosine decay, clipping, the
+ * parameter groups of model.md §1, and early stopping on the validation split's macro F1.
+ * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
+ */
+export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnotator> {
+  const {
+    dataset,
+    model: geometry,
+    serialise,
+    out,
+    resume,
+    init,
+    task,
+    dataSource,
+    signal,
+    onProgress,
+    ...given
+  } = run;
+  const recorded = await recordedRun(out, resume, "supervised");
+  const options = parseOptions("trainSupervised", supervisedOptions, {
+    ...recorded?.options,
+    ...defined(given),
+  });
+  const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
+  const labels = trainableLabels(dataset);
+  const validation = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);
+  const trainSerialiser = new Serialiser({
+    ...serialiser.options,
+    shuffle: options.augment,
+    seed: options.seed,
+  });
+  const batches = await TrainingBatches.create(
+    (epoch) => encodeColumns(trainSerialiser, dataset, dataset.splits.train, labels, epoch),
+    { rows: options.batchRows, seed: options.seed },
+  );
+  const validationExamples = await encodeColumns(serialiser, dataset, validation, labels);
+  const name = task ?? "supervised";
+  const model = new AegirForColumnAnnotation(
+    { ...(geometry ?? recorded?.model ?? { preset: "tiny" }), labels },
+    { seed: options.seed, threads: options.threads, name },
+  );
+  try {
+    if (init && !recorded) await initialiseFrom(model, init);
+    const config: RunConfig = {
+      kind: "supervised",
+      task: dataset.task,
+      model: model.options,
+      serialise: serialiser.options,
+      options,
+      data: dataSource ?? null,
+    };
+    if (out) await openRun(out, config, recorded);
+    using trainee = new SupervisedTrainee(model, batches, validationExamples, options);
+    const outcome = await runLoop(trainee, {
+      task: name,
+      totalSteps: options.steps,
+      dir: out,
+      resume,
+      validateEvery: options.validateEvery,
+      saveEvery: options.saveEvery,
+      patience: options.patience || undefined,
+      signal,
+      onProgress,
+    });
+    return { model, labels, serialiser, outcome };
+  } catch (error) {
+    model.dispose();
+    throw error;
+  }
+}
+
+class SupervisedTrainee implements Trainee, Disposable {
+  readonly geometry: unknown;
+  private readonly optimizer: AdamW;
+
+  constructor(
+    private readonly model: AegirForColumnAnnotation,
+    private readonly batches: TrainingBatches,
+    private readonly validation: EncodedExample[],
+    private readonly options: SupervisedSettings,
+  ) {
+    this.geometry = model.options;
+    this.optimizer = new AdamW([{ module: model.native }], { weightDecay: options.weightDecay });
+  }
+
+  async step(step: number): Promise<Figures> {
+    const { lr, warmup, steps, finalLr, clipNorm, ratioWeight, labelSmoothing } = this.options;
+    const batch = await this.batches.next();
+    using scope = new Scope();
+    const inputs = scope.keep(batchInput(batch));
+    const output = scope.keep(await this.model.forward(inputs, { grad: true }));
+    const labels = scope.keep(native().Tensor.fromData(batch.labels, [batch.size], "i64"));
+    const { lane } = this.model;
+    const entropy = await native().crossEntropy(lane, { logits: output.logits, labels, labelSmoothing });
+    scope.keep(entropy.loss);
+    scope.keep(entropy.logp);
+    await native().backward(lane, [entropy.loss, output.ratioLoss], [1, ratioWeight]);
+    const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr });
+    const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
+    return {
+      loss: entropy.loss.item(),
+      ratioLoss: output.ratioLoss.item(),
+      boundaryRates: output.boundaryRates,
+      gradNorm,
+      lr: rate,
+      tokens: sum(batch),
+      skipped,
+    };
+  }
+
+  async validate(): Promise<{ score: number; figures: Figures }> {
+    const { labels } = this.model;
+    const predictions = await predict(modelLogits(this.model), this.validation, labels.length);
+    const { macroF1, microF1 } = classificationReport(
+      this.validation.map((example) => example.label),
+      predictions.map((prediction) => prediction.label),
+      labels,
+    );
+    return { score: macroF1, figures: { macroF1, microF1 } };
+  }
+
+  weights(): TensorMap {
+    return storeModule(this.model.native);
+  }
+
+  loadWeights(tensors: TensorMap): void {
+    restoreModule(this.model.native, tensors);
+  }
+
+  resumeGroups(): Record<string, TensorMap> {
+    return { optimizer: storeTensors(this.optimizer.stateDict()) };
+  }
+
+  resumeState(): MetricValue {
+    return { ...this.batches.state };
+  }
+
+  async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
+    withRestored(groups.optimizer!, "", (tensors) => this.optimizer.loadStateDict(tensors));
+    await this.batches.restore(state as unknown as BatchPosition);
+  }
+
+  [Symbol.dispose](): void {
+    this.optimizer.dispose();
+  }
+}
+
+function sum(batch: Batch): number {
+  return batch.lengths.reduce((total, length) => total + length, 0);
+}

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { labelsWithoutTraining } from "../data/dataset.js";
 import type { Serialiser } from "../data/serialise.js";
-import type { Dataset, EncodedExample, LabelledColumn, Split } from "../data/types.js";
+import type { Dataset, EncodedExample, LabelledColumn, Split, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 
 /** Columns encoded between two turns of the event loop. */
@@ -67,4 +67,18 @@ export function knownColumns(
 export function thin<T>(items: readonly T[], limit: number): T[] {
   if (items.length <= limit) return [...items];
   return Array.from({ length: limit }, (_, i) => items[Math.floor((i * items.length) / limit)]!);
+}
+
+/** Encodes columns without labels, without holding the event loop up. */
+export async function encodeTargets(
+  serialiser: Serialiser,
+  targets: readonly { table: Table; column: number; mainColumn?: number }[],
+  epoch = 0,
+): Promise<EncodedExample[]> {
+  const examples: EncodedExample[] = [];
+  for (const [i, target] of targets.entries()) {
+    if (i % CHUNK === CHUNK - 1) await setImmediate();
+    examples.push(serialiser.encode(target.table, target, -1, epoch));
+  }
+  return examples;
 }

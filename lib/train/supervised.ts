@@ -1,23 +1,21 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import type { BatchPosition } from "../data/batches.js";
 import { classificationReport } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Batch, Dataset, EncodedExample } from "../data/types.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions, batchInput } from "../model/index.js";
 import { native } from "../native/load.js";
-import type { TensorMap } from "./checkpoint.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
-import { type Figures, runLoop, type Trainee, type TrainingOutcome } from "./loop.js";
+import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
 import type { MetricValue } from "./metricsLog.js";
-import { AdamW } from "./optimizer.js";
+import { ModelTrainee } from "./modelTrainee.js";
 import { modelLogits, predict } from "./predict.js";
 import type { ProgressListener } from "./progress.js";
 import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
-import { restoreModule, Scope, storeModule, storeTensors, withRestored } from "./tensors.js";
+import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
 const count = z.number().int().positive();
@@ -151,18 +149,14 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   }
 }
 
-class SupervisedTrainee implements Trainee, Disposable {
-  readonly geometry: unknown;
-  private readonly optimizer: AdamW;
-
+class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   constructor(
-    private readonly model: AegirForColumnAnnotation,
-    private readonly batches: TrainingBatches,
+    model: AegirForColumnAnnotation,
+    batches: TrainingBatches,
     private readonly validation: EncodedExample[],
     private readonly options: SupervisedSettings,
   ) {
-    this.geometry = model.options;
-    this.optimizer = new AdamW([{ module: model.native }], { weightDecay: options.weightDecay });
+    super(model, batches, options.weightDecay);
   }
 
   async step(step: number): Promise<Figures> {
@@ -199,31 +193,6 @@ class SupervisedTrainee implements Trainee, Disposable {
       labels,
     );
     return { score: macroF1, figures: { macroF1, microF1 } };
-  }
-
-  weights(): TensorMap {
-    return storeModule(this.model.native);
-  }
-
-  loadWeights(tensors: TensorMap): void {
-    restoreModule(this.model.native, tensors);
-  }
-
-  resumeGroups(): Record<string, TensorMap> {
-    return { optimizer: storeTensors(this.optimizer.stateDict()) };
-  }
-
-  resumeState(): MetricValue {
-    return { ...this.batches.state };
-  }
-
-  async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
-    withRestored(groups.optimizer!, "", (tensors) => this.optimizer.loadStateDict(tensors));
-    await this.batches.restore(state as unknown as BatchPosition);
-  }
-
-  [Symbol.dispose](): void {
-    this.optimizer.dispose();
   }
 }
 

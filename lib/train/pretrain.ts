@@ -1,0 +1,188 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { evaluationBatches } from "../data/batches.js";
+import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
+import type { Batch, Dataset, EncodedExample, Split } from "../data/types.js";
+import { AegirForCausalLM, batchInput, type CausalLMOptions } from "../model/index.js";
+import { native } from "../native/load.js";
+import { defined } from "./defined.js";
+import { encodeTargets, thin } from "./examples.js";
+import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
+import type { MetricValue } from "./metricsLog.js";
+import { ModelTrainee } from "./modelTrainee.js";
+import type { ProgressListener } from "./progress.js";
+import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
+import { learningRate } from "./schedule.js";
+import { Scope } from "./tensors.js";
+import { TrainingBatches } from "./trainingBatches.js";
+
+const count = z.number().int().positive();
+
+export const pretrainOptions = z.strictObject({
+  steps: count.default(500),
+  batchRows: count.default(32),
+  lr: z.number().positive().default(2e-3),
+  warmup: z.number().int().min(0).default(20),
+  finalLr: z.number().min(0).max(1).default(0.1),
+  weightDecay: z.number().min(0).default(0.01),
+  clipNorm: z.number().min(0).default(1),
+  ratioWeight: z.number().min(0).default(0.03),
+  validateEvery: count.default(100),
+  validationColumns: count.default(500),
+  saveEvery: count.default(100),
+  seed: z.number().int().default(0),
+  threads: count.default(1),
+});
+export type PretrainOptions = z.input<typeof pretrainOptions>;
+export type PretrainSettings = z.output<typeof pretrainOptions>;
+
+export interface PretrainRun extends PretrainOptions {
+  /** Every column of its tables is read, labelled or not. */
+  dataset: Dataset;
+  model?: CausalLMOptions;
+  serialise?: SerialiserOptions;
+  out?: string;
+  resume?: boolean;
+  task?: string;
+  dataSource?: { [key: string]: MetricValue };
+  signal?: AbortSignal;
+  onProgress?: ProgressListener;
+}
+
+export interface PretrainedModel {
+  /** The caller disposes it. */
+  model: AegirForCausalLM;
+  outcome: TrainingOutcome;
+}
+
+const IGNORED = -100;
+
+/**
+ * Byte-level pretraining: next-byte cross-entropy over the serialised columns of the training tables. The run folder
+ * serves as `init` of `trainSupervised` with the same geometry.
+ * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
+ */
+export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
+  const {
+    dataset,
+    model: geometry,
+    serialise,
+    out,
+    resume,
+    task,
+    dataSource,
+    signal,
+    onProgress,
+    ...given
+  } = run;
+  const recorded = await recordedRun(out, resume, "pretrain");
+  const options = parseOptions("pretrain", pretrainOptions, { ...recorded?.options, ...defined(given) });
+  const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
+  const columns = columnsOf(dataset, "train");
+  const batches = await TrainingBatches.create((epoch) => encodeTargets(serialiser, columns, epoch), {
+    rows: options.batchRows,
+    seed: options.seed,
+  });
+  const held = thin(columnsOf(dataset, "validation"), options.validationColumns);
+  const validation = await encodeTargets(serialiser, held);
+  const name = task ?? "pretraining";
+  const model = new AegirForCausalLM(
+    { init: "rwkv", ...(geometry ?? recorded?.model ?? { preset: "tiny" }) },
+    { seed: options.seed, threads: options.threads, name },
+  );
+  try {
+    const config: RunConfig = {
+      kind: "pretrain",
+      task: null,
+      model: model.options,
+      serialise: serialiser.options,
+      options,
+      data: dataSource ?? null,
+    };
+    if (out) await openRun(out, config, recorded);
+    using trainee = new PretrainTrainee(model, batches, validation, options);
+    const outcome = await runLoop(trainee, {
+      task: name,
+      totalSteps: options.steps,
+      dir: out,
+      resume,
+      validateEvery: options.validateEvery,
+      saveEvery: options.saveEvery,
+      signal,
+      onProgress,
+    });
+    return { model, outcome };
+  } catch (error) {
+    model.dispose();
+    throw error;
+  }
+}
+
+class PretrainTrainee extends ModelTrainee<AegirForCausalLM> {
+  constructor(
+    model: AegirForCausalLM,
+    batches: TrainingBatches,
+    private readonly validation: EncodedExample[],
+    private readonly options: PretrainSettings,
+  ) {
+    super(model, batches, options.weightDecay);
+  }
+
+  async step(step: number): Promise<Figures> {
+    const { lr, warmup, steps, finalLr, clipNorm, ratioWeight } = this.options;
+    const batch = await this.batches.next();
+    using scope = new Scope();
+    const { loss, ratioLoss } = await this.nextByteLoss(batch, scope, true);
+    const { lane } = this.model;
+    await native().backward(lane, [loss, ratioLoss], [1, ratioWeight]);
+    const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr });
+    const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
+    return { loss: loss.item(), ratioLoss: ratioLoss.item(), gradNorm, lr: rate, skipped };
+  }
+
+  async validate(): Promise<{ score: number; figures: Figures }> {
+    let total = 0;
+    let bytes = 0;
+    for (const batch of evaluationBatches(this.validation, { rows: this.options.batchRows })) {
+      using scope = new Scope();
+      const { loss, targets } = await this.nextByteLoss(batch, scope, false);
+      total += loss.item() * targets;
+      bytes += targets;
+    }
+    const loss = bytes > 0 ? total / bytes : 0;
+    return { score: -loss, figures: { loss, bitsPerByte: loss / Math.LN2 } };
+  }
+
+  private async nextByteLoss(batch: Batch, scope: Scope, grad: boolean) {
+    const { targets, count: counted } = nextBytes(batch);
+    const inputs = scope.keep(batchInput(batch));
+    const output = scope.keep(await this.model.forward(inputs, { grad }));
+    const labels = scope.keep(native().Tensor.fromData(targets, [batch.size, batch.tokens], "i64"));
+    const { loss, logp } = await native().crossEntropy(this.model.lane, { logits: output.logits, labels });
+    scope.keep(loss);
+    scope.keep(logp);
+    return { loss, ratioLoss: output.ratioLoss, targets: counted };
+  }
+}
+
+/** (B,T) the token after each, IGNORED at the last valid token and behind it. */
+function nextBytes({ size, tokens, ids, lengths }: Batch): { targets: Int32Array; count: number } {
+  const targets = new Int32Array(size * tokens).fill(IGNORED);
+  let targetCount = 0;
+  for (let b = 0; b < size; b++) {
+    const row = b * tokens;
+    const length = lengths[b]!;
+    targets.set(ids.subarray(row + 1, row + length), row);
+    targetCount += length - 1;
+  }
+  return { targets, count: targetCount };
+}
+
+/** Every column of the tables of a split. */
+function columnsOf(dataset: Dataset, split: Split) {
+  const names = new Set(dataset.splits[split].map((column) => column.table));
+  return [...names].flatMap((name) => {
+    const table = dataset.tables.get(name)!;
+    return table.columns.map((_, column) => ({ table, column }));
+  });
+}

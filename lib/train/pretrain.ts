@@ -19,19 +19,19 @@ import { TrainingBatches } from "./trainingBatches.js";
 const count = z.number().int().positive();
 
 export const pretrainOptions = z.strictObject({
-  steps: count.default(500),
-  batchRows: count.default(32),
-  lr: z.number().positive().default(2e-3),
-  warmup: z.number().int().min(0).default(20),
-  finalLr: z.number().min(0).max(1).default(0.1),
-  weightDecay: z.number().min(0).default(0.01),
-  clipNorm: z.number().min(0).default(1),
-  ratioWeight: z.number().min(0).default(0.03),
-  validateEvery: count.default(100),
-  validationColumns: count.default(500),
-  saveEvery: count.default(100),
-  seed: z.number().int().default(0),
-  threads: count.default(1),
+  steps: count.default(500).describe("training steps"),
+  batchRows: count.default(32).describe("rows of a batch"),
+  lr: z.number().positive().default(2e-3).describe("peak learning rate"),
+  warmup: z.number().int().min(0).default(20).describe("steps of linear warm-up"),
+  finalLr: z.number().min(0).max(1).default(0.1).describe("the cosine ends at lr times this"),
+  weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
+  clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
+  ratioWeight: z.number().min(0).default(0.03).describe("weight of the routing modules' ratio loss"),
+  validateEvery: count.default(100).describe("steps between validations"),
+  validationColumns: count.default(500).describe("validation columns at most, evenly spaced"),
+  saveEvery: count.default(100).describe("steps between checkpoints"),
+  seed: z.number().int().default(0).describe("decides initial values and the order of batches"),
+  threads: count.default(1).describe("threads of the model's lane"),
 });
 export type PretrainOptions = z.input<typeof pretrainOptions>;
 export type PretrainSettings = z.output<typeof pretrainOptions>;

@@ -21,31 +21,27 @@ import { TrainingBatches } from "./trainingBatches.js";
 const count = z.number().int().positive();
 
 export const supervisedOptions = z.strictObject({
-  steps: count.default(400),
-  /** Rows of a batch. */
-  batchRows: count.default(64),
-  /** Peak learning rate. */
-  lr: z.number().positive().default(2.5e-3),
-  warmup: z.number().int().min(0).default(10),
-  /** The cosine ends at lr times this. */
-  finalLr: z.number().min(0).max(1).default(0.05),
-  weightDecay: z.number().min(0).default(0.01),
-  /** Global norm that gradients are clipped to; 0: off. */
-  clipNorm: z.number().min(0).default(1),
-  /** Weight of the routing modules' ratio loss. */
-  ratioWeight: z.number().min(0).default(0.1),
-  labelSmoothing: z.number().min(0).lt(1).default(0),
-  /** Shuffles cells anew each epoch. */
-  augment: z.boolean().default(true),
-  validateEvery: count.default(50),
-  /** Validation columns at most, evenly spaced. */
-  validationColumns: count.default(2000),
-  saveEvery: count.default(50),
-  /** Validations without a better macro F1 before it stops; 0: never stops early. */
-  patience: z.number().int().min(0).default(0),
-  seed: z.number().int().default(0),
-  /** Threads of the model's lane. */
-  threads: count.default(1),
+  steps: count.default(400).describe("training steps"),
+  batchRows: count.default(64).describe("rows of a batch"),
+  lr: z.number().positive().default(2.5e-3).describe("peak learning rate"),
+  warmup: z.number().int().min(0).default(10).describe("steps of linear warm-up"),
+  finalLr: z.number().min(0).max(1).default(0.05).describe("the cosine ends at lr times this"),
+  weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
+  clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
+  ratioWeight: z.number().min(0).default(0.1).describe("weight of the routing modules' ratio loss"),
+  labelSmoothing: z.number().min(0).lt(1).default(0).describe("share of the target spread over all labels"),
+  augment: z.boolean().default(true).describe("shuffles cells anew each epoch"),
+  validateEvery: count.default(50).describe("steps between validations"),
+  validationColumns: count.default(2000).describe("validation columns at most, evenly spaced"),
+  saveEvery: count.default(50).describe("steps between checkpoints"),
+  patience: z
+    .number()
+    .int()
+    .min(0)
+    .default(0)
+    .describe("validations without a better macro F1 before it stops; 0: never stops early"),
+  seed: z.number().int().default(0).describe("decides initial values and the order of batches"),
+  threads: count.default(1).describe("threads of the model's lane"),
 });
 export type SupervisedOptions = z.input<typeof supervisedOptions>;
 export type SupervisedSettings = z.output<typeof supervisedOptions>;

@@ -1,0 +1,31 @@
+import { type Command, Option } from "commander";
+import type { Task } from "../data/types.js";
+import { type DataSource, folderSource, generatedSource } from "../train/dataSource.js";
+import { number } from "./settings.js";
+
+export interface DataFlags {
+  data?: string;
+  task?: Task;
+  tables?: number;
+  dataSeed?: number;
+}
+
+/** `--data`, `--task`, and the generator's options for where no folder is given. */
+export function addDataOptions(command: Command): Command {
+  return command
+    .option(
+      "--data <dir>",
+      "folder of labelled tables (SOTAB's layout, or CSV files with a labels.csv); absent: generated",
+    )
+    .addOption(new Option("--task <task>", "what is annotated").choices(["cta", "cpa"]).default("cta"))
+    .option("--tables <n>", "generated tables (default: 600)", number)
+    .option("--data-seed <n>", "seed of the generated tables (default: 0)", number);
+}
+
+export function sourceFrom({ data, task, tables, dataSeed }: DataFlags): DataSource {
+  if (data !== undefined) return folderSource(data, task);
+  return generatedSource({
+    ...(tables === undefined ? {} : { tables }),
+    ...(dataSeed === undefined ? {} : { seed: dataSeed }),
+  });
+}

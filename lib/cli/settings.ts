@@ -1,0 +1,97 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type { z } from "zod";
+import type { AnnotatorOptions, ArchLayout } from "../model/index.js";
+
+/** Adds one option per field of a schema: `batchRows` becomes `--batch-rows <n>`, with the field's description and default. */
+export function addSettings(command: Command, schema: z.ZodObject, leaveOut: string[] = []): Command {
+  for (const [name, field] of Object.entries(schema.shape)) {
+    if (leaveOut.includes(name)) continue;
+    const { inner, defaultValue } = unwrap(field as z.ZodType);
+    const shown = defaultValue === undefined ? "" : ` (default: ${JSON.stringify(defaultValue)})`;
+    const description = `${(field as z.ZodType).description ?? ""}${shown}`;
+    command.addOption(optionOf(kebab(name), inner, defaultValue, description));
+  }
+  return command;
+}
+
+/** The values of a schema's fields that stand on the command line. */
+export function settingsFrom(command: Command, schema: z.ZodObject): Record<string, unknown> {
+  const given = Object.keys(schema.shape).filter((name) => command.getOptionValueSource(name) === "cli");
+  return Object.fromEntries(given.map((name) => [name, command.getOptionValue(name)]));
+}
+
+export function addModelOptions(command: Command): Command {
+  return command
+    .option("--preset <name>", "geometry of the model: tiny, small or base (default: tiny)")
+    .option("--layout <json>", 'nested layout, as in \'["w1",["w2"],"w1"]\'', parseLayout)
+    .option("--d-model <n,…>", "width of each stage, outermost first", numbers)
+    .option("--head-size <n>", "channels of a head", number);
+}
+
+/** Model options as given; undefined where none was. */
+export function modelFrom(options: {
+  preset?: AnnotatorOptions["preset"];
+  layout?: ArchLayout;
+  dModel?: number[];
+  headSize?: number;
+}): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
+  const { preset, layout, dModel, headSize } = options;
+  if (!preset && !layout && !dModel && !headSize) return undefined;
+  const base = preset ?? (layout ? undefined : "tiny");
+  return {
+    ...(base ? { preset: base } : {}),
+    ...(layout ? { archLayout: layout } : {}),
+    ...(dModel ? { dModel: dModel.length === 1 ? dModel[0]! : dModel } : {}),
+    ...(headSize ? { headSize } : {}),
+  };
+}
+
+export function number(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("expected a number");
+  return value;
+}
+
+function numbers(text: string): number[] {
+  return text.split(",").map(number);
+}
+
+function parseLayout(text: string): ArchLayout {
+  try {
+    return JSON.parse(text) as ArchLayout;
+  } catch {
+    throw new InvalidArgumentError('expected JSON, as in ["w1",["w2"],"w1"]');
+  }
+}
+
+function optionOf(flag: string, inner: z.ZodType, defaultValue: unknown, description: string): Option {
+  const { type, entries } = inner.def as { type: string; entries?: Record<string, string> };
+  if (type === "boolean")
+    return new Option(defaultValue === true ? `--no-${flag}` : `--${flag}`, description);
+  if (type === "enum") return new Option(`--${flag} <name>`, description).choices(Object.values(entries!));
+  if (type === "number") return new Option(`--${flag} <n>`, description).argParser(number);
+  return new Option(`--${flag} <text>`, description);
+}
+
+function unwrap(field: z.ZodType): { inner: z.ZodType; defaultValue: unknown } {
+  let inner = field;
+  let defaultValue: unknown;
+  for (;;) {
+    const {
+      type,
+      innerType,
+      defaultValue: value,
+    } = inner.def as {
+      type: string;
+      innerType?: z.ZodType;
+      defaultValue?: unknown;
+    };
+    if ((type !== "default" && type !== "optional") || !innerType) return { inner, defaultValue };
+    if (type === "default") defaultValue = value;
+    inner = innerType;
+  }
+}
+
+function kebab(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}

@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import type { z } from "zod";
 import { AegirError } from "../errors.js";
+import { writeRunSummary } from "../report/runSummary.js";
 import { type DataSource, dataSourceSchema, openDataSource } from "../train/dataSource.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
@@ -100,6 +101,7 @@ export async function runTraining(
       });
     });
     view.stop();
+    await writeRunSummary(flags.out, outcome);
     printOutcome(flags, outcome);
   } finally {
     view.stop();

@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { CappedBernoulli } from "../../lib/rl/policy.js";
+import { rolloutRewards } from "../../lib/train/rolloutRewards.js";
+import { enumerateActions, repeatActions } from "../../lib/train/routingDraws.js";
+
+describe("rollout rewards", () => {
+  test("the cost is c times the share of activated specialists, and advantages compare within a row", () => {
+    // Two draws of two rows, two specialists: row 0 draws 00 and 11, row 1 draws 10 and 10.
+    const actions = Uint8Array.of(0, 0, 1, 0, 1, 1, 1, 0);
+    const result = rolloutRewards(
+      { actions, rows: 2, numSpecialists: 2, perf: [-1, -2, -0.5, -2] },
+      0.2,
+      "rloo",
+    );
+    // Row 0: rewards -1 and -0.7; row 1: -2.1 twice.
+    expect([...result.advantages]).toEqual([expect.closeTo(-0.3), 0, expect.closeTo(0.3), 0]);
+    expect(result.reward).toBeCloseTo((-1 - 0.7 - 2.1 - 2.1) / 4, 12);
+    expect(result.perf).toBeCloseTo(-5.5 / 4, 12);
+    expect(result.cost).toBeCloseTo(0.1, 12);
+    expect(result.informative).toBe(0.5);
+  });
+
+  test("enumerated, the weighted score-function gradient is that of the expected reward", () => {
+    const n = 3;
+    const cost = 0.25;
+    const policy = new CappedBernoulli([0.3, -1.1, 0.8], n);
+    const { actions, count } = enumerateActions(n, n);
+    const perfOf = (a: ArrayLike<number>) => -1 + 0.6 * a[0]! * a[2]! - 0.2 * a[1]!;
+    const each = Array.from({ length: count }, (_, g) => actions.subarray(g * n, (g + 1) * n));
+    const probabilities = each.map((a) => Math.exp(policy.logProb(a)));
+    const { advantages, reward } = rolloutRewards(
+      {
+        actions: repeatActions(actions, n, 1),
+        rows: 1,
+        numSpecialists: n,
+        perf: each.map(perfOf),
+        probabilities,
+      },
+      cost,
+      "rloo",
+    );
+    const exact = policy.expectedReward((a) => perfOf(a) - (cost * (a[0]! + a[1]! + a[2]!)) / n);
+    expect(reward).toBeCloseTo(exact.value, 12);
+    const gradient = [0, 0, 0];
+    each.forEach((a, g) => {
+      const score = policy.logProbGradient(a);
+      for (let i = 0; i < n; i++) gradient[i]! += probabilities[g]! * advantages[g]! * score[i]!;
+    });
+    for (let i = 0; i < n; i++) expect(gradient[i]).toBeCloseTo(exact.gradient[i]!, 12);
+  });
+});

@@ -1,0 +1,195 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import type { Batch } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { batchInput } from "../model/index.js";
+import type { NativeTensor } from "../native/contract.js";
+import { native } from "../native/load.js";
+import { disposeAll } from "./module.js";
+import { SpecialistResult } from "./results.js";
+import type { FrozenSpecialist, SpecialistOutput } from "./specialist.js";
+
+const cacheSchema = z.strictObject({
+  /** Bound on the bytes of the stored tensors. */
+  maxBytes: z
+    .number()
+    .positive()
+    .default(2 * 2 ** 30),
+  /** What happens beyond maxBytes: ERR_OUT_OF_MEMORY, or the examples that come later are left out. */
+  overflow: z.enum(["error", "partial"]).default("error"),
+  signal: z.instanceof(AbortSignal).optional(),
+  /** Called after every batch with the number of examples done and in all. */
+  onProgress: z.custom<(done: number, total: number) => void>((f) => typeof f === "function").optional(),
+});
+
+export type CacheOptions = z.input<typeof cacheSchema>;
+
+interface Stack {
+  specialist: FrozenSpecialist;
+  output: SpecialistResult["output"];
+  states: NativeTensor[];
+}
+
+/**
+ * What frozen specialists say of a list of examples, computed once: they never change, so every further rollout costs fusion and the
+ * primary's later layers only. Per specialist one tensor a layer, (examples,H,N,N), and logits and pooled embeddings.
+ */
+export class SpecialistCache {
+  private hits = 0;
+  private lookups = 0;
+
+  private constructor(
+    private readonly stacks: Stack[],
+    /** Example → position in the tensors, -1 where it is not stored. */
+    private readonly positions: Int32Array,
+    /** Bytes of all stored tensors. */
+    readonly bytes: number,
+  ) {}
+
+  /**
+   * Runs every specialist over the batches; `batch.rows` names the examples.
+   * @throws AegirError ERR_OUT_OF_MEMORY with both numbers where maxBytes does not suffice; ERR_ABORTED
+   */
+  static async build(
+    specialists: readonly FrozenSpecialist[],
+    batches: readonly Batch[],
+    options: CacheOptions = {},
+  ): Promise<SpecialistCache> {
+    const checked = parseOptions("SpecialistCache options", cacheSchema, options);
+    const pieces: SpecialistOutput[][] = specialists.map(() => []);
+    try {
+      const stored = await fill(pieces, specialists, batches, checked);
+      const stacks = specialists.map((specialist, n) => stack(specialist, pieces[n]!));
+      const bytes = stacks.reduce((sum, s) => sum + tensorsOf(s).reduce((b, t) => b + t.bytes, 0), 0);
+      return new SpecialistCache(stacks, positionsOf(stored), bytes);
+    } finally {
+      disposeAll(pieces.flat());
+    }
+  }
+
+  /** Whether all these examples are stored. */
+  covers(examples: ArrayLike<number>): boolean {
+    return Array.from(examples).every((example) => (this.positions[example] ?? -1) >= 0);
+  }
+
+  /** What every specialist says of a batch of these examples, or null where one of them is not stored. The cache keeps the tensors. */
+  select(examples: ArrayLike<number>): SpecialistResult[] | null {
+    this.lookups += examples.length;
+    if (!this.covers(examples)) return null;
+    this.hits += examples.length;
+    const positions = Int32Array.from(examples, (example) => this.positions[example]!);
+    return this.stacks.map(({ specialist, output, states }, index) => {
+      return new SpecialistResult({
+        index,
+        positions,
+        output: { id: specialist.id, output, states },
+        interval: null,
+      });
+    });
+  }
+
+  /** Share of the examples asked for that were answered; 0 before the first question. */
+  get hitRate(): number {
+    return this.lookups === 0 ? 0 : this.hits / this.lookups;
+  }
+
+  dispose(): void {
+    disposeAll(this.stacks.flatMap(tensorsOf));
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** Runs the batches until all are stored or the bound is reached; returns the examples in order of storage. */
+async function fill(
+  pieces: SpecialistOutput[][],
+  specialists: readonly FrozenSpecialist[],
+  batches: readonly Batch[],
+  options: z.output<typeof cacheSchema>,
+): Promise<number[]> {
+  const total = batches.reduce((sum, batch) => sum + batch.size, 0);
+  const stored: number[] = [];
+  let bytesPerExample = 0;
+  for (const batch of batches) {
+    if ((stored.length + batch.size) * bytesPerExample > options.maxBytes) break;
+    const outputs = await runBatch(specialists, batch, options.signal);
+    bytesPerExample = outputs.reduce((sum, o) => sum + bytesOf(o), 0) / batch.size;
+    if (options.overflow === "error") checkBound(total, bytesPerExample, options.maxBytes);
+    if ((stored.length + batch.size) * bytesPerExample > options.maxBytes) {
+      disposeAll(outputs);
+      break;
+    }
+    outputs.forEach((output, n) => void pieces[n]!.push(output));
+    stored.push(...batch.rows);
+    options.onProgress?.(stored.length, total);
+  }
+  return stored;
+}
+
+async function runBatch(
+  specialists: readonly FrozenSpecialist[],
+  batch: Batch,
+  signal: AbortSignal | undefined,
+): Promise<SpecialistOutput[]> {
+  const inputs = batchInput(batch);
+  try {
+    return await allOrNone(specialists.map((specialist) => specialist.forward(inputs, { signal })));
+  } finally {
+    inputs.dispose();
+  }
+}
+
+/** All values, or the first error once every promise has settled and the other values are freed. */
+export async function allOrNone<T extends { dispose(): void }>(promises: Promise<T>[]): Promise<T[]> {
+  const settled = await Promise.allSettled(promises);
+  const failed = settled.find((one) => one.status === "rejected");
+  const values = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  if (!failed) return values;
+  disposeAll(values);
+  throw failed.reason;
+}
+
+function checkBound(examples: number, bytesPerExample: number, maxBytes: number): void {
+  const needed = examples * bytesPerExample;
+  if (needed <= maxBytes) return;
+  throw new AegirError(
+    "ERR_OUT_OF_MEMORY",
+    `SpecialistCache: ${examples} examples need ${Math.round(needed)} bytes, more than maxBytes = ${maxBytes}; ` +
+      `raise maxBytes or set overflow: "partial"`,
+  );
+}
+
+function bytesOf({ states, output }: SpecialistOutput): number {
+  const tensors = output ? [...states, output.logits, output.pooled] : states;
+  return tensors.reduce((sum, tensor) => sum + tensor.bytes, 0);
+}
+
+/** One tensor out of the batches' pieces, each freed as soon as it is copied. */
+function stack(specialist: FrozenSpecialist, pieces: SpecialistOutput[]): Stack {
+  const join = (pick: (piece: SpecialistOutput) => NativeTensor) => {
+    const parts = pieces.map(pick);
+    const joined = native().Tensor.cat(parts, 0);
+    disposeAll(parts);
+    return joined;
+  };
+  if (pieces.length === 0) return { specialist, output: null, states: [] };
+  const states = pieces[0]!.states.map((_, layer) => join((piece) => piece.states[layer]!));
+  const output = pieces[0]!.output && {
+    logits: join((piece) => piece.output!.logits),
+    pooled: join((piece) => piece.output!.pooled),
+  };
+  return { specialist, output, states };
+}
+
+function tensorsOf({ states, output }: Stack): NativeTensor[] {
+  return output ? [...states, output.logits, output.pooled] : states;
+}
+
+function positionsOf(examples: number[]): Int32Array {
+  const size = examples.reduce((max, example) => Math.max(max, example + 1), 0);
+  const positions = new Int32Array(size).fill(-1);
+  for (const [position, example] of examples.entries()) positions[example] = position;
+  return positions;
+}

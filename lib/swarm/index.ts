@@ -1,0 +1,23 @@
+export { Activation, type ActivationLike } from "./activation.js";
+export { type AlignmentOptions, AlignmentProjection, latentRidge, stateGeometry } from "./alignment.js";
+export { type CacheOptions, SpecialistCache } from "./cache.js";
+export {
+  type FusionInput,
+  type FusionMode,
+  type FusionOptions,
+  type FusionResult,
+  RWKVStateFusion,
+} from "./fusion.js";
+export type { RowInputs } from "./inputs.js";
+export { type Routing, type SwarmInputs, SwarmOrchestrator, type SwarmOutput } from "./orchestrator.js";
+export { OutputFusion, type OutputFusionOptions } from "./outputFusion.js";
+export { SpecialistResult } from "./results.js";
+export { type RouterOptions, SpecialistRouter } from "./router.js";
+export {
+  FrozenSpecialist,
+  type SpecialistModel,
+  type SpecialistOptions,
+  type SpecialistOutput,
+} from "./specialist.js";
+export type { SwarmOptions } from "./swarmOptions.js";
+export { isolatedCriticalPath, type SwarmTiming } from "./timing.js";

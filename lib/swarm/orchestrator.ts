@@ -1,0 +1,392 @@
+import { AegirError } from "../errors.js";
+import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } from "../model/index.js";
+import type { Interval, NativeModule, NativeTensor, StateGeometry } from "../native/contract.js";
+import { native } from "../native/load.js";
+import { Activation, type ActivationLike } from "./activation.js";
+import { stateGeometry } from "./alignment.js";
+import { allOrNone } from "./cache.js";
+import type { RWKVStateFusion } from "./fusion.js";
+import { lengthsOfMask, type RowInputs, selectInputRows } from "./inputs.js";
+import { disposeAll } from "./module.js";
+import type { OutputFusion } from "./outputFusion.js";
+import { type ActiveRows, activeRows, SpecialistResult } from "./results.js";
+import type { SpecialistRouter } from "./router.js";
+import type { FrozenSpecialist } from "./specialist.js";
+import { resolveSwarm, type SwarmOptions } from "./swarmOptions.js";
+import { type SwarmTiming, SwarmTrace } from "./timing.js";
+
+/** Who decides: the router, or a control that every evaluation prints beside it. */
+export type Routing = "learned" | "all-on" | "all-off" | { mask: ActivationLike };
+
+export interface SwarmInputs extends RowInputs, RunOptions {
+  /** (B,T) bool, true … true false … false: what `lengths` says in another form. */
+  mask?: NativeTensor;
+  /**
+   * (B,dModel): the router's features; "auto": the primary's own; null or absent: no specialist runs and the result is the
+   * primary's own, bit for bit.
+   */
+  routingHidden?: NativeTensor | "auto" | null;
+  /** Default "learned". */
+  routing?: Routing;
+}
+
+export interface SwarmOutput {
+  output: AnnotatorOutput;
+  /** Of the specialists that ran, in order; each holds the rows that activated it. */
+  specialistOutputs: SpecialistResult[];
+  /** (B,numSpecialists) bool */
+  activationMask: NativeTensor;
+  /** (B,numSpecialists) f32 sigmoid(logits); null where the router did not run. */
+  scores: NativeTensor | null;
+  timing: SwarmTiming;
+  /** Frees every tensor of the output. */
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
+interface TracedOptions extends RunOptions {
+  trace?: SwarmTrace;
+}
+
+/**
+ * A trainable primary that routes rows to frozen specialists and reads what they know (Parallel Agent Reinforcement Learning):
+ * the primary's first layers → router → the activated specialists side by side → fusion → the primary's other layers.
+ *
+ *     const swarm = new SwarmOrchestrator({ primaryModel, specialists });
+ *     using result = await swarm.forward({ inputIds, routingHidden: "auto" });
+ *
+ * Training calls the steps one by one: `prefix`, `route`, `runSpecialists`, `complete`.
+ */
+export class SwarmOrchestrator {
+  readonly primary: AegirForColumnAnnotation;
+  readonly specialists: readonly FrozenSpecialist[];
+  readonly router: SpecialistRouter;
+  readonly fusion: RWKVStateFusion | null;
+  readonly outputFusion: OutputFusion | null;
+  readonly activationThreshold: number;
+  readonly lambdaParallel: number;
+  readonly lambdaFinish: number;
+  readonly fuse: "states" | "outputs" | "states+outputs";
+  execution: "streams" | "serial";
+  private readonly maxActive: number;
+  private readonly geometry: StateGeometry;
+  private readonly created: { dispose(): void }[];
+
+  /** @throws AegirError ERR_CONFIG naming the option, and both geometries where they differ */
+  constructor(options: SwarmOptions) {
+    const swarm = resolveSwarm(options);
+    this.primary = swarm.primary;
+    this.specialists = swarm.specialists;
+    this.router = swarm.router;
+    this.fusion = swarm.fusion;
+    this.outputFusion = swarm.outputFusion;
+    this.activationThreshold = swarm.options.activationThreshold;
+    this.lambdaParallel = swarm.options.lambdaParallel;
+    this.lambdaFinish = swarm.options.lambdaFinish;
+    this.fuse = swarm.options.fuse;
+    this.execution = swarm.options.execution;
+    this.maxActive = swarm.options.maxActive ?? this.specialists.length;
+    this.geometry = stateGeometry(this.primary);
+    this.created = swarm.created;
+  }
+
+  /** @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT naming the input; ERR_ABORTED */
+  async forward(inputs: SwarmInputs): Promise<SwarmOutput> {
+    const { mask, routingHidden = null, routing = "learned", grad, signal, ...rows } = inputs;
+    if (mask && rows.lengths) throw new AegirError("ERR_ARGUMENT", "mask: give mask or lengths, not both");
+    const lengths = mask && lengthsOfMask(mask);
+    const read = lengths ? { ...rows, lengths } : rows;
+    try {
+      if (routingHidden === null) {
+        checkAlone(routing);
+        return await this.alone(read, { grad, signal });
+      }
+      if (this.specialists.length === 0) return await this.alone(read, { grad, signal });
+      return await this.together(read, routingHidden, routing, { grad, signal });
+    } finally {
+      lengths?.dispose();
+    }
+  }
+
+  /** The same swarm under another decision: a control, or a mask given by row. */
+  withRouting(routing: Routing): { forward(inputs: Omit<SwarmInputs, "routing">): Promise<SwarmOutput> } {
+    return { forward: (inputs) => this.forward({ ...inputs, routing }) };
+  }
+
+  /** Step 1: the primary up to its first stage's encoder, with routingHidden. */
+  prefix(inputs: RowInputs, options: RunOptions = {}): Promise<Prefix> {
+    return this.primary.prefix(inputs, options);
+  }
+
+  /**
+   * Step 2: router logits (B,n). The features are detached, so the router's loss does not reach the backbone;
+   * `detach: false` lets it.
+   */
+  async route(
+    routingHidden: NativeTensor,
+    { grad = false, detach = true }: { grad?: boolean; detach?: boolean } = {},
+  ): Promise<{ logits: NativeTensor; interval: Interval }> {
+    if (!detach) return this.router.forward(this.primary.lane, routingHidden, { grad });
+    const features = routingHidden.detach();
+    try {
+      return await this.router.forward(this.primary.lane, features, { grad });
+    } finally {
+      features.dispose();
+    }
+  }
+
+  /** Step 3: every activated specialist on the rows that activated it; all are launched before any is awaited. */
+  async runSpecialists(
+    inputs: RowInputs,
+    activation: ActivationLike,
+    options: Pick<TracedOptions, "signal"> = {},
+  ): Promise<SpecialistResult[]> {
+    const batch = inputs.inputIds.shape[0] as number;
+    const active = Activation.from(activation, batch, this.specialists.length);
+    const jobs = this.specialists.flatMap((_, index) => {
+      const rows = active.rowsOf(index);
+      return rows.length > 0 ? [() => this.runSpecialist(index, inputs, batch, rows, options.signal)] : [];
+    });
+    if (this.execution === "streams") return allOrNone(jobs.map((job) => job()));
+    const results: SpecialistResult[] = [];
+    try {
+      for (const job of jobs) results.push(await job());
+    } catch (error) {
+      disposeAll(results);
+      throw error;
+    }
+    return results;
+  }
+
+  /**
+   * Steps 4 and 5: fuses the results of the activated specialists into the primary and completes its forward. `results` may hold
+   * more rows and specialists than are active, as those of a cache do.
+   * @throws AegirError ERR_ARGUMENT where an active row has no result
+   */
+  async complete(
+    prefix: Prefix,
+    activation: ActivationLike,
+    results: readonly SpecialistResult[],
+    options: TracedOptions = {},
+  ): Promise<AnnotatorOutput> {
+    const active = Activation.from(activation, prefix.rows, this.specialists.length);
+    const agents = activeRows(active, results);
+    const made: NativeTensor[] = [];
+    try {
+      const innerKv = await this.fuseStates(prefix.rows, agents, made, options);
+      const headResidual = await this.fuseOutputs(prefix.rows, agents, made, options);
+      const { grad, signal, trace } = options;
+      const output = await this.primary.rest(prefix, { innerKv, headResidual, grad, signal });
+      trace?.add("rest", "primary", output.interval, ["prefix", "router", "fuse", "outputFuse"]);
+      return output;
+    } finally {
+      disposeAll([...agents, ...made]);
+    }
+  }
+
+  /** The trainable modules by name: primary, router, fusion, outputFusion, alignment.<id>. Those without parameters are left out. */
+  modules(): Record<string, NativeModule> {
+    const modules: [string, { native: NativeModule } | null | undefined][] = [
+      ["primary", this.primary],
+      ["router", this.router],
+      ["fusion", this.fusion],
+      ["outputFusion", this.outputFusion],
+      ...this.specialists.map(
+        ({ id, alignment }) => [`alignment.${id}`, alignment] as [string, typeof alignment],
+      ),
+    ];
+    return Object.fromEntries(
+      modules.flatMap(([name, module]) =>
+        module && module.native.numParameters > 0 ? [[name, module.native]] : [],
+      ),
+    );
+  }
+
+  /** Frees the router and fusions that the swarm made itself; models and modules that were passed in stay the caller's. */
+  dispose(): void {
+    disposeAll(this.created);
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  private async alone(inputs: RowInputs, options: RunOptions): Promise<SwarmOutput> {
+    const output = await this.primary.forward(inputs, options);
+    const trace = new SwarmTrace();
+    trace.add("primary", "primary", output.interval, []);
+    const batch = inputs.inputIds.shape[0] as number;
+    return swarmOutput(output, [], Activation.constant(false, batch, this.specialists.length), null, trace);
+  }
+
+  private async together(
+    inputs: RowInputs,
+    routingHidden: NativeTensor | "auto",
+    routing: Routing,
+    options: RunOptions,
+  ): Promise<SwarmOutput> {
+    const trace = new SwarmTrace();
+    using prefix = await this.prefix(inputs, options);
+    trace.add("prefix", "primary", prefix.interval, []);
+    const { logits, interval } = await this.route(this.features(prefix, routingHidden));
+    trace.add("router", "router", interval, ["prefix"]);
+    try {
+      const activation = this.decide(logits, routing);
+      const results = await this.runSpecialists(inputs, activation, options);
+      for (const { id, interval: ran } of results)
+        trace.add(`specialist:${id}`, "specialist", ran!, ["router"], id);
+      try {
+        const output = await this.complete(prefix, activation, results, { ...options, trace });
+        return swarmOutput(output, results, activation, logits, trace);
+      } catch (error) {
+        disposeAll(results);
+        throw error;
+      }
+    } finally {
+      logits.dispose();
+    }
+  }
+
+  private features(prefix: Prefix, routingHidden: NativeTensor | "auto"): NativeTensor {
+    const hidden = routingHidden === "auto" ? prefix.routingHidden : routingHidden;
+    const expected = [prefix.rows, this.router.dModel];
+    if (hidden.shape.join() === expected.join()) return hidden;
+    throw new AegirError(
+      "ERR_SHAPE",
+      `routingHidden: expected (${expected.join(",")}), got (${hidden.shape.join(",")})` +
+        (routingHidden === "auto" ? `; "auto" needs dModel ${prefix.routingHidden.shape[1]}` : ""),
+    );
+  }
+
+  private decide(logits: NativeTensor, routing: Routing): Activation {
+    const [batch, n] = logits.shape as [number, number];
+    if (routing === "learned") return Activation.fromLogits(logits, this.activationThreshold, this.maxActive);
+    if (routing === "all-on" || routing === "all-off")
+      return Activation.constant(routing === "all-on", batch, n);
+    return Activation.from(routing.mask, batch, n);
+  }
+
+  private async runSpecialist(
+    index: number,
+    inputs: RowInputs,
+    batch: number,
+    rows: number[],
+    signal: AbortSignal | undefined,
+  ): Promise<SpecialistResult> {
+    const specialist = this.specialists[index]!;
+    const chosen = rows.length < batch ? selectInputRows(inputs, rows) : null;
+    try {
+      const output = await specialist.forward(chosen ?? inputs, { signal });
+      const positions = new Int32Array(batch).fill(-1);
+      for (const [position, row] of rows.entries()) positions[row] = position;
+      return new SpecialistResult({
+        index,
+        positions,
+        output,
+        interval: output.interval,
+        dispose: output.dispose,
+      });
+    } finally {
+      chosen?.dispose();
+    }
+  }
+
+  /** Fused attKv per layer; undefined where no agent is active, so that the primary starts as it does alone. */
+  private async fuseStates(
+    batch: number,
+    agents: readonly ActiveRows[],
+    made: NativeTensor[],
+    { grad, trace }: TracedOptions,
+  ): Promise<NativeTensor[] | undefined> {
+    if (!this.fusion || agents.length === 0) return undefined;
+    const fused = await this.fusion.forward(
+      this.primary.lane,
+      {
+        batch,
+        layers: this.geometry.layers,
+        agents: agents.map(({ result, rows, take }) => {
+          const alignment = this.specialists[result.index]!.alignment?.native;
+          return { index: result.index, alignment, rows, take, states: result.states };
+        }),
+      },
+      { grad },
+    );
+    made.push(...fused.states, ...fused.weights);
+    traceFusion(trace, agents, fused);
+    return fused.states;
+  }
+
+  /** Residual of the primary's head; undefined where no agent is active. */
+  private async fuseOutputs(
+    batch: number,
+    agents: readonly ActiveRows[],
+    made: NativeTensor[],
+    { grad, trace }: TracedOptions,
+  ): Promise<NativeTensor | undefined> {
+    if (!this.outputFusion || agents.length === 0) return undefined;
+    const outputs = agents.map(({ result, rows, take }) => ({
+      index: result.index,
+      rows,
+      take,
+      pooled: result.output!.pooled,
+      logits: result.output!.logits,
+    }));
+    const { residual, interval } = await this.outputFusion.forward(
+      this.primary.lane,
+      { batch, agents: outputs },
+      { grad },
+    );
+    made.push(residual);
+    trace?.add("outputFuse", "fusion", interval, specialistNodes(agents));
+    return residual;
+  }
+}
+
+function specialistNodes(agents: readonly ActiveRows[]): string[] {
+  return agents.map(({ result }) => `specialist:${result.id}`);
+}
+
+/** The alignments come first inside the fusion's job, each an own node; what remains is the fusion. */
+function traceFusion(
+  trace: SwarmTrace | undefined,
+  agents: readonly ActiveRows[],
+  { interval, alignIntervals }: { interval: Interval; alignIntervals: Interval[] },
+): void {
+  for (const [i, { result }] of agents.entries()) {
+    trace?.add(`align:${result.id}`, "alignment", alignIntervals[i]!, [`specialist:${result.id}`], result.id);
+  }
+  const start = alignIntervals.at(-1)?.end ?? interval.start;
+  trace?.add(
+    "fuse",
+    "fusion",
+    { start, end: interval.end },
+    agents.map(({ result }) => `align:${result.id}`),
+  );
+}
+
+function checkAlone(routing: Routing): void {
+  if (routing === "learned" || routing === "all-off") return;
+  throw new AegirError(
+    "ERR_ARGUMENT",
+    `routing: ${routing === "all-on" ? '"all-on"' : "a mask"} needs routingHidden, "auto" or a tensor; without it no specialist runs`,
+  );
+}
+
+function swarmOutput(
+  output: AnnotatorOutput,
+  specialistOutputs: SpecialistResult[],
+  activation: Activation,
+  logits: NativeTensor | null,
+  trace: SwarmTrace,
+): SwarmOutput {
+  const activationMask = activation.toTensor();
+  const scores = logits && sigmoid(logits);
+  const dispose = () => disposeAll([output, ...specialistOutputs, activationMask, scores]);
+  const timing = trace.timing();
+  return { output, specialistOutputs, activationMask, scores, timing, dispose, [Symbol.dispose]: dispose };
+}
+
+function sigmoid(logits: NativeTensor): NativeTensor {
+  const scores = Float32Array.from(logits.data() as Float32Array, (z) => 1 / (1 + Math.exp(-z)));
+  return native().Tensor.fromData(scores, logits.shape, "f32");
+}

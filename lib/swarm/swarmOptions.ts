@@ -1,0 +1,158 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { AegirError } from "../errors.js";
+import { AegirForColumnAnnotation } from "../model/index.js";
+import { describeGeometry, sameGeometry, stateGeometry } from "./alignment.js";
+import { RWKVStateFusion } from "./fusion.js";
+import { OutputFusion } from "./outputFusion.js";
+import { SpecialistRouter } from "./router.js";
+import { FrozenSpecialist } from "./specialist.js";
+
+const nonNegative = z.number().min(0);
+
+const swarmSchema = z.strictObject({
+  /** The trainable model whose annotations the swarm improves. */
+  primaryModel: z.instanceof(AegirForColumnAnnotation),
+  specialists: z.array(z.instanceof(FrozenSpecialist)),
+  /** Absent: weighted_sum for the primary's geometry. */
+  fusion: z.instanceof(RWKVStateFusion).optional(),
+  /** Width of routingHidden; absent: the primary's. */
+  dModel: z.number().int().positive().optional(),
+  /** A row activates a specialist whose score sigmoid(logit) is above it. */
+  activationThreshold: z.number().min(0).max(1).default(0.5),
+  /** Specialists that a row may activate; absent: all. */
+  maxActive: z.number().int().positive().optional(),
+  /** Initial weights of the parallelism and finish rewards (rl.md §5); training anneals them. */
+  lambdaParallel: nonNegative.default(0.3),
+  lambdaFinish: nonNegative.default(0.1),
+  /** What enters the primary: recurrent states, pooled embeddings and labels, or both. */
+  fuse: z.enum(["states", "outputs", "states+outputs"]).default("states"),
+  /** streams: activated specialists run at the same time, each on its lane; serial: one after the other. */
+  execution: z.enum(["streams", "serial"]).default("streams"),
+  router: z.instanceof(SpecialistRouter).optional(),
+  outputFusion: z.instanceof(OutputFusion).optional(),
+});
+
+export type SwarmOptions = z.input<typeof swarmSchema>;
+
+/** Checked options with every module in place; `created` are those that the swarm made and disposes. */
+export interface ResolvedSwarm {
+  options: z.output<typeof swarmSchema>;
+  primary: AegirForColumnAnnotation;
+  specialists: readonly FrozenSpecialist[];
+  router: SpecialistRouter;
+  fusion: RWKVStateFusion | null;
+  outputFusion: OutputFusion | null;
+  created: { dispose(): void }[];
+}
+
+/** @throws AegirError ERR_CONFIG naming the option, and both geometries where they differ */
+export function resolveSwarm(value: SwarmOptions): ResolvedSwarm {
+  const options = parseOptions("SwarmOrchestrator options", swarmSchema, value);
+  const { primaryModel: primary, specialists } = options;
+  for (const specialist of specialists) checkSpecialist(specialist, primary);
+  const repeated = specialists.find((s, i) => specialists.findIndex((other) => other.id === s.id) !== i);
+  if (repeated) throw config(`specialists: two have the id '${repeated.id}'`);
+  const dModel = options.dModel ?? options.router?.dModel ?? primary.geometry.dModel;
+  const created: { dispose(): void }[] = [];
+  const own = <T extends { dispose(): void }>(module: T): T => {
+    created.push(module);
+    return module;
+  };
+  checkRouter(options.router, dModel, specialists.length);
+  checkFusion(options.fusion, primary, specialists.length);
+  const outputs = options.fuse === "states" ? null : outputSources(specialists, primary);
+  if (options.outputFusion && outputs) checkOutputFusion(options.outputFusion, outputs);
+  return {
+    options,
+    primary,
+    specialists,
+    created,
+    router: options.router ?? own(new SpecialistRouter(dModel, specialists.length)),
+    fusion:
+      options.fuse === "outputs" ? null : (options.fusion ?? own(defaultFusion(primary, specialists.length))),
+    outputFusion: outputs && (options.outputFusion ?? own(new OutputFusion(outputs))),
+  };
+}
+
+function config(message: string): AegirError {
+  return new AegirError("ERR_CONFIG", `SwarmOrchestrator options.${message}`);
+}
+
+function defaultFusion(primary: AegirForColumnAnnotation, numAgents: number): RWKVStateFusion {
+  const { heads, headSize } = stateGeometry(primary);
+  return new RWKVStateFusion({ numHeads: heads, headSize, numAgents });
+}
+
+function checkSpecialist(specialist: FrozenSpecialist, primary: AegirForColumnAnnotation): void {
+  const { id, alignment, geometry, model } = specialist;
+  const wanted = stateGeometry(primary);
+  if (model.native === primary.native) throw config(`specialists: '${id}' is the primary model itself`);
+  const target = alignment ? alignment.options.primary : geometry;
+  if (!sameGeometry(target, wanted)) {
+    const what = alignment ? "its alignment leads to" : "has";
+    throw config(
+      `specialists: '${id}' ${what} ${describeGeometry(target)}, the primary has ${describeGeometry(wanted)}; ` +
+        `give it { alignment: AlignmentProjection.between(specialistModel, primaryModel) }`,
+    );
+  }
+  for (const key of ["vocabSize", "numRoles"] as const) {
+    if (model.options[key] < primary.options[key]) {
+      throw config(
+        `specialists: '${id}' has ${key} ${model.options[key]}, the primary ${primary.options[key]}; ` +
+          "a specialist reads the primary's input",
+      );
+    }
+  }
+}
+
+function checkRouter(router: SpecialistRouter | undefined, dModel: number, specialists: number): void {
+  if (!router || (router.dModel === dModel && router.numSpecialists === specialists)) return;
+  throw config(
+    `router: is made for ${router.numSpecialists} specialists and dModel ${router.dModel}, ` +
+      `expected ${specialists} and ${dModel}`,
+  );
+}
+
+function checkFusion(
+  fusion: RWKVStateFusion | undefined,
+  primary: AegirForColumnAnnotation,
+  specialists: number,
+): void {
+  if (!fusion) return;
+  const { numHeads, headSize, numAgents, layers } = fusion.options;
+  const wanted = stateGeometry(primary);
+  if (
+    numHeads !== wanted.heads ||
+    headSize !== wanted.headSize ||
+    (layers !== 1 && layers !== wanted.layers)
+  ) {
+    throw config(
+      `fusion: is made for ${numHeads} heads of ${headSize} (layers: ${layers}), the primary has ${describeGeometry(wanted)}`,
+    );
+  }
+  if (numAgents !== specialists) {
+    throw config(`fusion: is made for numAgents ${numAgents}, there are ${specialists} specialists`);
+  }
+}
+
+/** Widths and labels that output fusion reads. */
+function outputSources(specialists: readonly FrozenSpecialist[], primary: AegirForColumnAnnotation) {
+  return {
+    dModel: primary.geometry.dModel,
+    specialists: specialists.map(({ id, model, numLabels }) => {
+      if (numLabels === null) {
+        throw config(`fuse: '${id}' is a causal LM and has no labels to fuse; use fuse: "states"`);
+      }
+      return { dModel: model.geometry.dModel, numLabels };
+    }),
+  };
+}
+
+function checkOutputFusion(fusion: OutputFusion, wanted: ReturnType<typeof outputSources>): void {
+  const { dModel, specialists } = fusion.options;
+  if (JSON.stringify({ dModel, specialists }) === JSON.stringify(wanted)) return;
+  throw config(
+    `outputFusion: is made for ${JSON.stringify({ dModel, specialists })}, expected ${JSON.stringify(wanted)}`,
+  );
+}

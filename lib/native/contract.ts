@@ -8,6 +8,8 @@
  * B batch, T tokens, D model width, H heads, N head size, L layers of the innermost stage, n specialists.
  */
 
+import type { ErrorCode } from "../errors.js";
+
 export type Dtype = "f32" | "f64" | "bf16" | "i64" | "bool" | "u8";
 export type DeviceName = "cpu" | "cuda" | `cuda:${number}`;
 export type TensorData = Float32Array | Float64Array | Uint16Array | BigInt64Array | Int32Array | Uint8Array;
@@ -442,6 +444,8 @@ export interface NativeAddon {
   CancelToken: new () => NativeCancelToken;
 
   info(): AddonInfo;
+  /** Errors thrown and rejected from here on are instances of this class, constructed as (code, message). */
+  setErrorClass(errorClass: new (code: ErrorCode, message: string) => Error): void;
   memory(): MemoryInfo;
   /** Returns cached blocks of the CPU allocator to the system. */
   emptyCache(): void;

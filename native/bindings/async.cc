@@ -1,0 +1,96 @@
+#include "native/bindings/async.h"
+
+namespace aegir {
+namespace {
+
+double performanceMilliseconds(Napi::Env env, SteadyTime time) {
+  const auto nanoseconds =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  return static_cast<double>(nanoseconds - instanceOf(env).performanceOrigin()) / 1e6;
+}
+
+const ErrorText kAborted{ErrorCode::Aborted, "the operation was aborted"};
+
+}  // namespace
+
+Napi::Object intervalObject(Napi::Env env, SteadyTime start, SteadyTime end) {
+  auto interval = Napi::Object::New(env);
+  interval.Set("start", performanceMilliseconds(env, start));
+  interval.Set("end", performanceMilliseconds(env, end));
+  return interval;
+}
+
+AsyncJobBase::AsyncJobBase(Napi::Env env, ErrorCode torchCode)
+    : deferred_(env), completions_(instanceOf(env).completions), torchCode_(torchCode) {}
+
+void AsyncJobBase::run() noexcept {
+  start_ = std::chrono::steady_clock::now();
+  try {
+    work();
+  } catch (...) {
+    error_ = describeException(std::current_exception(), torchCode_);
+  }
+  end_ = std::chrono::steady_clock::now();
+  releaseWork();
+}
+
+void AsyncJobBase::abandon() noexcept {
+  error_ = kAborted;
+  releaseWork();
+}
+
+void AsyncJobBase::deliver(std::unique_ptr<LaneJob> self) noexcept {
+  // The queue is unbounded and outlives every lane, so the call is never refused.
+  if (completions_.NonBlockingCall(this) == napi_ok) self.release();
+}
+
+void AsyncJobBase::settle(Napi::Env env) noexcept {
+  Napi::HandleScope scope(env);
+  try {
+    if (error_) return deferred_.Reject(makeError(env, *error_).Value());
+    auto value = result(env);
+    if (value.IsObject()) value.As<Napi::Object>().Set("interval", intervalObject(env, start_, end_));
+    deferred_.Resolve(value);
+  } catch (const Napi::Error& error) {
+    deferred_.Reject(error.Value());
+  } catch (...) {
+    deferred_.Reject(makeError(env, describeException(std::current_exception(), torchCode_)).Value());
+  }
+}
+
+Napi::Value enqueueJob(Napi::Env env, Lane& lane, std::unique_ptr<AsyncJobBase> job) {
+  auto promise = job->promise();
+  if (job->cancel && job->cancel->cancelled()) {
+    job->abandon();
+    job->settle(env);
+    return promise;
+  }
+  lane.submit(std::move(job));
+  instanceOf(env).jobQueued(env);
+  return promise;
+}
+
+Napi::Value closeLane(Napi::Env env, Lane& lane) {
+  auto work = [] { return Nothing{}; };
+  auto toJs = [](Napi::Env where, Nothing&) { return where.Undefined(); };
+  auto job = std::make_unique<AsyncJob<decltype(work), decltype(toJs)>>(env, work, toJs, ErrorCode::Internal);
+  auto promise = job->promise();
+  std::unique_ptr<LaneJob> last = std::move(job);
+  if (lane.closeAfter(last)) {
+    instanceOf(env).jobQueued(env);
+  } else {
+    last->run();
+    static_cast<AsyncJobBase&>(*last).settle(env);
+  }
+  return promise;
+}
+
+void settleOnJsThread(Napi::Env env, Napi::Function, Instance* instance, AsyncJobBase* job) {
+  std::unique_ptr<AsyncJobBase> owned(job);
+  // Without an environment the queue is being emptied after its end: there is no one to tell.
+  if (static_cast<napi_env>(env) == nullptr) return;
+  instance->jobSettled(env);
+  owned->settle(env);
+}
+
+}  // namespace aegir

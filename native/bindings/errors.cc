@@ -1,0 +1,55 @@
+#include "native/bindings/errors.h"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "native/bindings/instance.h"
+
+namespace aegir {
+namespace {
+
+std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+ErrorCode codeOf(const c10::Error& error, ErrorCode fallback) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error)) return ErrorCode::OutOfMemory;
+  if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorCode::Dtype;
+  // torch's own CPU allocator raises a plain error.
+  if (std::string_view(error.what_without_backtrace()).find("can't allocate memory") !=
+      std::string_view::npos) {
+    return ErrorCode::OutOfMemory;
+  }
+  return fallback;
+}
+
+}  // namespace
+
+ErrorText describeException(const std::exception_ptr& exception, ErrorCode torchCode) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const c10::Error& error) {
+    return {codeOf(error, torchCode), firstLine(error.what_without_backtrace())};
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::OutOfMemory, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ErrorCode::Internal, firstLine(error.what())};
+  } catch (...) {
+    return {ErrorCode::Internal, "unknown native exception"};
+  }
+}
+
+Napi::Error makeError(Napi::Env env, const ErrorText& text) {
+  const char* code = errorCodeName(text.code);
+  auto& errorClass = instanceOf(env).errorClass;
+  if (!errorClass.IsEmpty()) {
+    auto object = errorClass.New({Napi::String::New(env, code), Napi::String::New(env, text.message)});
+    return Napi::Error(env, object);
+  }
+  auto error = Napi::Error::New(env, text.message);
+  error.Set("code", Napi::String::New(env, code));
+  return error;
+}
+
+}  // namespace aegir

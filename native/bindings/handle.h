@@ -1,0 +1,141 @@
+// JavaScript objects that own a native value until dispose() or until they are collected.
+//
+//   class GeneratorHandle : public Handle<GeneratorHandle, at::Generator> {
+//    public:
+//     static constexpr const char* kName = "Generator";
+//     static constexpr napi_type_tag kTag{0x…, 0x…};     // two random numbers, one pair per class
+//     explicit GeneratorHandle(const Napi::CallbackInfo& info);
+//   };
+//   defineHandle<GeneratorHandle>(env, exports,
+//   {GeneratorHandle::method<&GeneratorHandle::getState>("getState")});
+//
+// Every handle has `disposed` and `dispose()`. Methods are guarded: C++ exceptions become errors with a code.
+#pragma once
+
+#include <napi.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "native/bindings/errors.h"
+#include "native/bindings/instance.h"
+
+namespace aegir {
+
+std::string describeValue(const Napi::Value& value);
+
+template <class T, class Native>
+class Handle : public Napi::ObjectWrap<T> {
+ public:
+  using NativeType = Native;
+
+  explicit Handle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<T>(info) {
+    info.This().template As<Napi::Object>().TypeTag(&T::kTag);
+    if (void* value = std::exchange(instanceOf(info.Env()).adopting, nullptr)) {
+      native_.emplace(std::move(*static_cast<Native*>(value)));
+    }
+  }
+
+  bool disposed() const { return !native_.has_value(); }
+
+  Native& native(const char* argument = "this") {
+    if (!native_) fail(ErrorCode::Disposed, argument, ": this ", T::kName, " has been disposed");
+    return *native_;
+  }
+
+  // Called before the value goes, by dispose() and by the finalizer; hides in T where there is something to
+  // do.
+  void beforeRelease(Napi::Env) {}
+
+  Napi::Value dispose(const Napi::CallbackInfo& info) {
+    release(info.Env());
+    return info.Env().Undefined();
+  }
+  Napi::Value getDisposed(const Napi::CallbackInfo& info) {
+    return Napi::Boolean::New(info.Env(), disposed());
+  }
+  void Finalize(Napi::Env env) override { release(env); }
+
+  template <auto body>
+  Napi::Value guarded(const Napi::CallbackInfo& info) {
+    return guard(info.Env(), [&] { return (static_cast<T*>(this)->*body)(info); });
+  }
+  template <auto body>
+  void guardedSetter(const Napi::CallbackInfo& info, const Napi::Value& value) {
+    guard(info.Env(), [&] { (static_cast<T*>(this)->*body)(info, value); });
+  }
+
+  template <auto body>
+  static Napi::ClassPropertyDescriptor<T> method(const char* name) {
+    return T::InstanceMethod(name,
+                             static_cast<typename T::InstanceMethodCallback>(&T::template guarded<body>));
+  }
+  template <auto get>
+  static Napi::ClassPropertyDescriptor<T> getter(const char* name) {
+    return T::InstanceAccessor(
+        name, static_cast<typename T::InstanceGetterCallback>(&T::template guarded<get>), nullptr);
+  }
+  template <auto get, auto set>
+  static Napi::ClassPropertyDescriptor<T> accessor(const char* name) {
+    return T::InstanceAccessor(
+        name, static_cast<typename T::InstanceGetterCallback>(&T::template guarded<get>),
+        static_cast<typename T::InstanceSetterCallback>(&T::template guardedSetter<set>));
+  }
+  template <Method body>
+  static Napi::ClassPropertyDescriptor<T> staticMethod(const char* name) {
+    return T::StaticMethod(name, [](const Napi::CallbackInfo& info) -> Napi::Value {
+      return guard(info.Env(), [&] { return body(info); });
+    });
+  }
+
+ protected:
+  void hold(Native native) { native_.emplace(std::move(native)); }
+
+ private:
+  void release(Napi::Env env) {
+    if (!native_) return;
+    static_cast<T*>(this)->beforeRelease(env);
+    native_.reset();
+  }
+
+  std::optional<Native> native_;
+};
+
+// Defines class T in `exports` and remembers its constructor for makeHandle.
+template <class T>
+void defineHandle(Napi::Env env, Napi::Object exports,
+                  std::vector<Napi::ClassPropertyDescriptor<T>> properties) {
+  properties.push_back(T::template method<&T::dispose>("dispose"));
+  properties.push_back(T::template getter<&T::getDisposed>("disposed"));
+  auto constructor = T::DefineClass(env, T::kName, properties);
+  instanceOf(env).constructors[&T::kTag] = Napi::Persistent(constructor);
+  exports.Set(T::kName, constructor);
+}
+
+// A new handle that owns `value`.
+template <class T>
+Napi::Object makeHandle(Napi::Env env, typename T::NativeType value) {
+  auto& instance = instanceOf(env);
+  instance.adopting = &value;
+  auto object = instance.constructors.at(&T::kTag).New({});
+  instance.adopting = nullptr;
+  return object;
+}
+
+// The handle in `value`; `argument` names it in the error where it is something else.
+template <class T>
+T& handleArg(const Napi::Value& value, const char* argument) {
+  if (!value.IsObject() || !value.As<Napi::Object>().CheckTypeTag(&T::kTag)) {
+    fail(ErrorCode::Argument, argument, ": expected a ", T::kName, ", got ", describeValue(value));
+  }
+  return *T::Unwrap(value.As<Napi::Object>());
+}
+
+template <class T>
+typename T::NativeType& nativeArg(const Napi::Value& value, const char* argument) {
+  return handleArg<T>(value, argument).native(argument);
+}
+
+}  // namespace aegir

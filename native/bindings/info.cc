@@ -1,0 +1,64 @@
+// info() and setErrorClass().
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include "native/bindings/convert.h"
+#include "native/bindings/instance.h"
+#include "native/bindings/register.h"
+
+#ifndef AEGIR_VERSION
+#error "AEGIR_VERSION comes from package.json through CMakeLists.txt"
+#endif
+
+namespace aegir {
+namespace {
+
+const char* simdLevel() {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return "avx512";
+  }
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "sse2";
+}
+
+// The version that the loaded libtorch reports about its own build.
+std::string loadedTorchVersion() {
+  const std::string config = at::show_config();
+  const std::string key = "TORCH_VERSION=";
+  const size_t at = config.find(key);
+  if (at == std::string::npos) return "unknown";
+  const size_t from = at + key.size();
+  return config.substr(from, config.find_first_of(", \n", from) - from);
+}
+
+Napi::Value info(const Napi::CallbackInfo& call) {
+  auto env = call.Env();
+  auto cuda = Napi::Object::New(env);
+  cuda.Set("available", false);
+  cuda.Set("reason", "this build has no CUDA plug-in");
+  auto result = Napi::Object::New(env);
+  result.Set("version", AEGIR_VERSION);
+  result.Set("torchBuilt", TORCH_VERSION);
+  result.Set("torchLoaded", loadedTorchVersion());
+  result.Set("threads", at::get_num_threads());
+  result.Set("simd", simdLevel());
+  result.Set("cuda", cuda);
+  return result;
+}
+
+Napi::Value setErrorClass(const Napi::CallbackInfo& call) {
+  check(call[0].IsFunction(), ErrorCode::Argument, "errorClass: expected a class, got ",
+        describeValue(call[0]));
+  instanceOf(call.Env()).errorClass = Napi::Persistent(call[0].As<Napi::Function>());
+  return call.Env().Undefined();
+}
+
+}  // namespace
+
+void registerInfo(Napi::Env, Napi::Object exports) {
+  setFunction<info>(exports, "info");
+  setFunction<setErrorClass>(exports, "setErrorClass");
+}
+
+}  // namespace aegir

@@ -1,0 +1,23 @@
+// One function per bindings file; binding.cc calls them all when an environment loads the addon.
+#pragma once
+
+#include <napi.h>
+
+namespace aegir {
+
+void registerTensor(Napi::Env env, Napi::Object exports);
+void registerGenerator(Napi::Env env, Napi::Object exports);
+void registerLane(Napi::Env env, Napi::Object exports);
+void registerMemory(Napi::Env env, Napi::Object exports);
+void registerInfo(Napi::Env env, Napi::Object exports);
+void registerModule(Napi::Env env, Napi::Object exports);
+void registerBackward(Napi::Env env, Napi::Object exports);
+
+// Absent until their file is there.
+__attribute__((weak)) void registerModel(Napi::Env env, Napi::Object exports);
+__attribute__((weak)) void registerKernels(Napi::Env env, Napi::Object exports);
+__attribute__((weak)) void registerSwarm(Napi::Env env, Napi::Object exports);
+__attribute__((weak)) void registerRl(Napi::Env env, Napi::Object exports);
+__attribute__((weak)) void registerOptim(Napi::Env env, Napi::Object exports);
+
+}  // namespace aegir

@@ -1,0 +1,54 @@
+// The JavaScript class Tensor: a handle on an at::Tensor. Its operations run on the JS thread, for inspection
+// and glue.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "native/bindings/handle.h"
+
+namespace aegir {
+
+class TensorHandle : public Handle<TensorHandle, at::Tensor> {
+ public:
+  static constexpr const char* kName = "Tensor";
+  static constexpr napi_type_tag kTag{0x7b52e90fa3c84d16, 0xd4890c6f1ea7b235};
+
+  explicit TensorHandle(const Napi::CallbackInfo& info);
+  void beforeRelease(Napi::Env env);
+
+  Napi::Value shape(const Napi::CallbackInfo& info);
+  Napi::Value dtype(const Napi::CallbackInfo& info);
+  Napi::Value device(const Napi::CallbackInfo& info);
+  Napi::Value numel(const Napi::CallbackInfo& info);
+  Napi::Value bytes(const Napi::CallbackInfo& info);
+  Napi::Value requiresGrad(const Napi::CallbackInfo& info);
+  void setRequiresGrad(const Napi::CallbackInfo& info, const Napi::Value& value);
+  Napi::Value grad(const Napi::CallbackInfo& info);
+  Napi::Value data(const Napi::CallbackInfo& info);
+  Napi::Value item(const Napi::CallbackInfo& info);
+
+  Napi::Value add(const Napi::CallbackInfo& info);
+  Napi::Value sub(const Napi::CallbackInfo& info);
+  Napi::Value mul(const Napi::CallbackInfo& info);
+  Napi::Value div(const Napi::CallbackInfo& info);
+  Napi::Value matmul(const Napi::CallbackInfo& info);
+  Napi::Value unary(const Napi::CallbackInfo& info);
+  Napi::Value reduce(const Napi::CallbackInfo& info);
+  Napi::Value softmax(const Napi::CallbackInfo& info);
+  Napi::Value logSoftmax(const Napi::CallbackInfo& info);
+  Napi::Value reshape(const Napi::CallbackInfo& info);
+  Napi::Value transpose(const Napi::CallbackInfo& info);
+  Napi::Value slice(const Napi::CallbackInfo& info);
+  Napi::Value indexSelect(const Napi::CallbackInfo& info);
+  Napi::Value to(const Napi::CallbackInfo& info);
+  Napi::Value clone(const Napi::CallbackInfo& info);
+  Napi::Value detach(const Napi::CallbackInfo& info);
+  Napi::Value equal(const Napi::CallbackInfo& info);
+  Napi::Value maxAbsDiff(const Napi::CallbackInfo& info);
+};
+
+// A copy of JavaScript numbers as a CPU tensor (tensor_data.cc), and of a tensor's values as a typed array.
+at::Tensor tensorFromData(const Napi::Value& data, at::IntArrayRef shape, at::ScalarType dtype);
+Napi::Value tensorToData(Napi::Env env, const at::Tensor& tensor);
+
+}  // namespace aegir

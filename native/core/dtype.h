@@ -1,0 +1,16 @@
+// The dtypes of the package and their names: f32, f64, bf16, i64, bool, u8.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace aegir {
+
+std::optional<at::ScalarType> dtypeFromName(std::string_view name);
+// The package's name, or torch's where the package has none.
+std::string dtypeName(at::ScalarType dtype);
+
+}  // namespace aegir

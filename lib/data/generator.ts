@@ -35,10 +35,12 @@ export const generatorOptions = z.strictObject({
     .min(1)
     .default(["people", "commerce", "technical"]),
   locales: z.array(z.enum(LOCALES)).min(1).default(["en", "de", "fr", "es"]),
+  /** Share of columns that may be written in any format of their type; the others use its usual one. */
+  variety: share.default(0.5),
   /** Share of missing cells. */
   missing: share.default(0.05),
   /** Share of disturbed cells; columns of mixed formats are three times as frequent. */
-  noise: share.default(0.05),
+  noise: share.default(0.03),
   /** Shares of tables held out. */
   validation: share.default(0.15),
   test: share.default(0.15),
@@ -134,7 +136,7 @@ function makeColumns(
   settings: Settings,
 ): Column[] {
   const locale = random.pick(settings.locales);
-  const source = new Source(fakers.get(locale)!, locale, random);
+  const source = new Source(fakers.get(locale)!, locale, random, settings.variety);
   const rows = random.range(Math.ceil(settings.rows / 2), settings.rows);
   return types.map((type) => ({
     header: random.pick(type.headers),

@@ -4,26 +4,21 @@ import { type ColumnType, digits, type Source } from "./source.js";
 const CURRENCIES = ["USD", "EUR", "GBP", "CHF", "JPY", "PLN", "SEK", "BRL", "CAD", "AUD", "INR", "CNY"];
 
 function company(source: Source) {
-  const { random, faker } = source;
-  return random.pick<() => string>([
-    () => faker.company.name(),
+  const { faker } = source;
+  return source.format<() => string>([
     () => faker.company.name(),
     () => faker.company.name().toUpperCase(),
-    () => faker.person.lastName(),
-    () => `${faker.location.city()} ${faker.commerce.department()}`,
     () => `${faker.person.lastName()} & ${faker.person.lastName()}`,
   ]);
 }
 
 function product(source: Source) {
   const { random, faker } = source;
-  return random.pick<() => string>([
-    () => faker.commerce.productName(),
+  return source.format<() => string>([
     () => faker.commerce.productName(),
     () => `${faker.commerce.productName()} ${random.range(10, 900)}g`,
     () =>
       `${faker.commerce.product()} ${faker.string.alpha({ length: 2, casing: "upper" })}${random.int(100)}`,
-    () => `${faker.company.name().split(/[ ,-]/)[0]} ${faker.commerce.product()}`,
   ]);
 }
 
@@ -41,8 +36,7 @@ function price(source: Source) {
   };
   const symbol = random.pick(["$", "€", "£"]);
   const code = random.pick(CURRENCIES);
-  return random.pick<() => string>([
-    () => source.number(value(), 2),
+  return source.format<() => string>([
     () => source.number(value(), 2),
     () => source.number(value(), 0),
     () => `${symbol}${source.number(value(), 2, true)}`,
@@ -55,12 +49,7 @@ function price(source: Source) {
 function currency(source: Source) {
   const { random, faker } = source;
   const few = random.sample(CURRENCIES, random.range(2, 8));
-  return random.pick<() => string>([
-    () => random.pick(few),
-    () => random.pick(few),
-    () => faker.finance.currencySymbol(),
-    () => faker.finance.currencyName(),
-  ]);
+  return source.format<() => string>([() => random.pick(few), () => faker.finance.currencyName()]);
 }
 
 function weight(source: Source) {
@@ -70,8 +59,7 @@ function weight(source: Source) {
   const perKilo: Record<string, number> = { kg: 1, g: 1000, lb: 2.2046, oz: 35.274 };
   const decimals = unit.endsWith("kg") || unit.endsWith("lb") ? random.range(1, 3) : 0;
   const measured = () => source.number(kilos() * perKilo[unit.trim()]!, decimals);
-  return random.pick<() => string>([
-    () => measured() + unit,
+  return source.format<() => string>([
     () => measured() + unit,
     () => source.number(kilos(), random.range(1, 3)),
     () => source.number(kilos() * 1000, 0),
@@ -83,9 +71,7 @@ function quantity(source: Source) {
   const { random } = source;
   const median = random.pick([3, 20, 250]);
   const count = () => Math.max(1, Math.round(source.logNormal(median, 0.9)));
-  return random.pick<() => string>([
-    () => String(count()),
-    () => String(count()),
+  return source.format<() => string>([
     () => String(count()),
     () => `${count()} ${random.pick(["pcs", "units", "x", "pack"])}`,
     () => `x${count()}`,
@@ -105,13 +91,11 @@ function orderId(source: Source) {
     `${faker.string.alpha({ length: 2, casing: "upper" })}-`,
   ]);
   const width = random.range(6, 10);
-  return random.pick<(row: number) => string>([
-    (row) => prefix + (first + row * random.range(1, 9)),
+  return source.format<(row: number) => string>([
+    (row) => prefix + (first + row),
     (row) => `${random.range(2018, 2025)}-${String(first + row).padStart(7, "0")}`,
-    () => digits(random, width),
     () => `${digits(random, 3)}-${digits(random, 7)}`,
-    () => faker.string.alphanumeric({ length: width, casing: "upper" }),
-    (row) => String(first + row),
+    () => digits(random, width),
   ]);
 }
 
@@ -126,12 +110,10 @@ function barcode(source: Source) {
   const { random } = source;
   const country = digits(random, 2);
   const maker = digits(random, random.range(3, 5));
-  const length = random.pick([12, 12, 11, 7]);
+  const length = random.pick([12, 12, 12, 11]);
   const ean = () => withCheckDigit((country + maker + digits(random, 12)).slice(0, length));
-  return random.pick<() => string>([
+  return source.format<() => string>([
     ean,
-    ean,
-    () => ean().replace(/^(\d)(\d{6})/, "$1 $2 "),
     () => `978-${withCheckDigit(`978${digits(random, 9)}`).slice(3)}`,
   ]);
 }
@@ -139,9 +121,8 @@ function barcode(source: Source) {
 function rating(source: Source) {
   const { random } = source;
   const stars = () => Math.min(5, Math.max(0.5, 4 + 0.8 * random.gaussian()));
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => source.number(stars(), 1),
-    () => source.number(stars() * 2, 1),
     () => `${stars().toFixed(1)}/5`,
     () => `${Math.round(stars())} stars`,
     () => "★".repeat(Math.round(stars())),
@@ -156,10 +137,9 @@ function orderDate(source: Source) {
 }
 
 function category(source: Source) {
-  const { random, faker } = source;
+  const { faker } = source;
   const one = () => faker.commerce.department();
-  return random.pick<() => string>([
-    one,
+  return source.format<() => string>([
     one,
     () => `${one()} > ${faker.commerce.product()}`,
     () => `${faker.commerce.productMaterial()} ${one()}`,

@@ -4,7 +4,7 @@ type DateFormat = (date: Date) => string;
 
 /** How a column of dates is written; one format holds for a column. */
 export function dateFormat(source: Source): DateFormat {
-  const { random, faker, locale } = source;
+  const { faker, locale } = source;
   const months = faker.definitions.date.month;
   const long = (date: Date) => months.wide[date.getUTCMonth()]!;
   const short = (date: Date) => (months.abbr ?? months.wide)[date.getUTCMonth()]!;
@@ -26,7 +26,7 @@ export function dateFormat(source: Source): DateFormat {
     (date) => `${d(date)}-${short(date)}-${y(date)}`,
     (date) => date.toISOString().slice(0, 10).replaceAll("-", ""),
   ];
-  return random.pick([...anywhere, ...(locale === "en" ? english : continental)]);
+  return source.format([...anywhere, ...(locale === "en" ? english : continental)]);
 }
 
 /** Milliseconds of a moment between two years, the second not included. */

@@ -3,14 +3,11 @@ import { type ColumnType, digits, type Source } from "./source.js";
 
 function person(source: Source) {
   const { random, faker } = source;
-  const name = random.pick<(first: string, last: string) => string>([
-    (first, last) => `${first} ${last}`,
+  const name = source.format<(first: string, last: string) => string>([
     (first, last) => `${first} ${last}`,
     (first, last) => `${last}, ${first}`,
     (first, last) => `${first[0]}. ${last}`,
-    (first, last) => `${last.toUpperCase()} ${first}`,
     (first, last) => (random.chance(0.3) ? `${faker.person.prefix()} ${first} ${last}` : `${first} ${last}`),
-    (_first, last) => last,
   ]);
   return (row: number) => {
     const { first, last } = source.entity(row);
@@ -20,10 +17,9 @@ function person(source: Source) {
 
 function city(source: Source) {
   const { random, faker } = source;
-  const style = random.int(8);
+  const style = random.int(10);
   if (style === 0) return () => `${faker.location.city()}, ${faker.location.countryCode()}`;
   if (style === 1) return () => faker.location.city().toUpperCase();
-  if (style === 2) return () => `${faker.location.zipCode()} ${faker.location.city()}`;
   return () => faker.location.city();
 }
 
@@ -33,9 +29,8 @@ function region(source: Source) {
 }
 
 function country(source: Source) {
-  const { faker, random } = source;
-  return random.pick<() => string>([
-    () => faker.location.country(),
+  const { faker } = source;
+  return source.format<() => string>([
     () => faker.location.country(),
     () => faker.location.countryCode("alpha-2"),
     () => faker.location.countryCode("alpha-3"),
@@ -43,10 +38,9 @@ function country(source: Source) {
 }
 
 function streetAddress(source: Source) {
-  const { faker, random } = source;
+  const { faker } = source;
   const street = (useFullAddress = false) => faker.location.streetAddress(useFullAddress);
-  return random.pick<() => string>([
-    () => street(),
+  return source.format<() => string>([
     () => street(),
     () => `${street()}, ${faker.location.city()}`,
     () => faker.location.street(),
@@ -56,19 +50,18 @@ function streetAddress(source: Source) {
 function phone(source: Source) {
   const { faker, random } = source;
   const bare = () => faker.phone.number({ style: "national" }).replace(/\D/g, "");
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => faker.phone.number({ style: "national" }),
     () => faker.phone.number({ style: "international" }),
     () => faker.phone.number({ style: "human" }),
     bare,
     () => `+${random.range(20, 99)} ${digits(random, 3)} ${digits(random, 3)} ${digits(random, 4)}`,
-    () => `${digits(random, 3)}-${digits(random, 4)}`,
   ]);
 }
 
 function handle(source: Source) {
   const { random } = source;
-  return random.pick<(first: string, last: string) => string>([
+  return source.format<(first: string, last: string) => string>([
     (first, last) => `${first}.${last}`,
     (first, last) => `${first[0] ?? "x"}${last}`,
     (first, last) => `${first}_${last}${random.int(100)}`,

@@ -53,9 +53,11 @@ export class Source {
   readonly random: Random;
   readonly locale: Locale;
   readonly faker: Faker;
+  readonly #variety: number;
   readonly #entities: RowEntity[] = [];
 
-  constructor(shared: Faker, locale: Locale, random: Random) {
+  constructor(shared: Faker, locale: Locale, random: Random, variety: number) {
+    this.#variety = variety;
     this.random = random;
     this.locale = locale;
     // An own instance over the shared locale data: the global faker's random state is left alone.
@@ -76,6 +78,11 @@ export class Source {
     };
     this.#entities[row] = entity;
     return entity;
+  }
+
+  /** How a column writes its values: the first format, or any with probability `variety`. */
+  format<T>(formats: readonly T[]): T {
+    return this.random.chance(this.#variety) ? this.random.pick(formats) : formats[0]!;
   }
 
   /** One of the weighted choices. */

@@ -6,7 +6,7 @@ function url(source: Source) {
   const path = () =>
     Array.from({ length: random.int(3) }, () => `/${faker.lorem.slug(random.range(1, 3))}`).join("");
   const host = (row: number) => source.entity(row).host;
-  return random.pick<(row: number) => string>([
+  return source.format<(row: number) => string>([
     (row) => `https://${host(row)}${path()}`,
     (row) => `http://www.${host(row)}${path()}/`,
     (row) => `www.${host(row)}${path()}`,
@@ -17,7 +17,7 @@ function url(source: Source) {
 function hostname(source: Source) {
   const { random, faker } = source;
   const sub = random.pick(["www.", "api.", "mail.", ""]);
-  return random.pick<(row: number) => string>([
+  return source.format<(row: number) => string>([
     (row) => source.entity(row).host,
     (row) => sub + source.entity(row).host,
     () => `${faker.internet.domainWord()}-${pad2(random.int(40))}`,
@@ -30,7 +30,7 @@ function ipAddress(source: Source) {
   const { random } = source;
   const octet = () => random.int(256);
   const net = random.pick(["10.0", "192.168", "172.16", `${octet()}.${octet()}`]);
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => `${net}.${octet()}.${octet()}`,
     () => `${octet()}.${octet()}.${octet()}.${octet()}`,
     () => `${net}.${octet()}.0/${random.range(16, 30)}`,
@@ -43,7 +43,7 @@ function filePath(source: Source) {
   const { random, faker } = source;
   const extension = random.pick(["csv", "pdf", "jpg", "log", "json", "txt", "docx"]);
   const stem = () => faker.lorem.slug(random.range(1, 2)).replaceAll("-", random.pick(["_", "-"]));
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => `${stem()}.${extension}`,
     () => `/var/${faker.lorem.word()}/${stem()}.${extension}`,
     () => `C:\\${faker.lorem.word()}\\${stem()}.${extension}`,
@@ -55,7 +55,7 @@ function version(source: Source) {
   const { random } = source;
   const major = random.int(12);
   const number = () => `${major + random.int(2)}.${random.int(20)}.${random.int(30)}`;
-  return random.pick<() => string>([
+  return source.format<() => string>([
     number,
     () => `v${number()}`,
     () => `${number()}-${random.pick(["rc", "beta", "alpha"])}.${random.int(5)}`,
@@ -69,7 +69,7 @@ function identifier(source: Source) {
   const length = random.pick([7, 8, 16, 24, 40]);
   const uuid = () =>
     `${hex(random, 8)}-${hex(random, 4)}-4${hex(random, 3)}-${random.pick(["8", "9", "a", "b"])}${hex(random, 3)}-${hex(random, 12)}`;
-  return random.pick<() => string>([
+  return source.format<() => string>([
     uuid,
     () => hex(random, length),
     () => hex(random, length).toUpperCase(),
@@ -82,9 +82,7 @@ function year(source: Source) {
   const { random } = source;
   const first = random.pick([1900, 1960, 1990, 2010]);
   const one = () => random.range(first, 2025);
-  return random.pick<() => string>([
-    () => String(one()),
-    () => String(one()),
+  return source.format<() => string>([
     () => String(one()),
     () => `${one()}.0`,
     () => `'${pad2(one() % 100)}`,
@@ -97,9 +95,8 @@ function year(source: Source) {
 }
 
 function timestamp(source: Source) {
-  const { random } = source;
   const moment = () => new Date(momentBetween(source, 2015, 2026));
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => moment().toISOString(),
     () => `${moment().toISOString().slice(0, 19)}Z`,
     () => moment().toISOString().slice(0, 16).replace("T", " "),
@@ -114,14 +111,14 @@ function duration(source: Source) {
   const seconds = () => Math.max(1, Math.round(source.logNormal(900, 1.3)));
   const clock = (s: number) =>
     `${pad2(Math.floor(s / 3600))}:${pad2(Math.floor(s / 60) % 60)}:${pad2(s % 60)}`;
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => clock(seconds()),
     () => `${Math.floor(seconds() / 60)}:${pad2(random.int(60))}`,
     () => `${Math.ceil(seconds() / 60)} min`,
     () => `PT${Math.ceil(seconds() / 60)}M`,
     () => `${Math.floor(seconds() / 3600)}h ${random.int(60)}m`,
-    () => String(seconds()),
     () => `${source.number(seconds() / 60, 1)} s`,
+    () => String(seconds()),
   ]);
 }
 
@@ -129,12 +126,12 @@ function temperature(source: Source) {
   const { random } = source;
   const mean = random.range(-5, 30);
   const celsius = () => mean + 6 * random.gaussian();
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => source.number(celsius(), 1),
     () => `${source.number(celsius(), 1)} °C`,
+    () => `${source.number(celsius(), 1)}°C`,
     () => `${Math.round(celsius())}°`,
     () => `${Math.round(celsius() * 1.8 + 32)} F`,
-    () => celsius().toFixed(2),
     () => String(Math.round(celsius())),
   ]);
 }
@@ -143,7 +140,7 @@ function fileSize(source: Source) {
   const { random } = source;
   const size = () => Math.max(1, source.logNormal(60, 1.5));
   const unit = random.pick(["KB", "MB", "GB", "kB", "MiB"]);
-  return random.pick<() => string>([
+  return source.format<() => string>([
     () => `${source.number(size(), 1)} ${unit}`,
     () => `${Math.ceil(size())}${unit}`,
     () => `${Math.ceil(size())} ${random.pick(["KB", "MB"])}`,

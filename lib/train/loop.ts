@@ -8,6 +8,13 @@ import { Meter, type ProgressListener } from "./progress.js";
 /** Figures of one step or one validation, by name. */
 export type Figures = Record<string, MetricValue>;
 
+export interface Validation {
+  score: number;
+  figures: Figures;
+  /** False while the weights cannot be the best yet, as during a warm-up; default true. */
+  eligible?: boolean;
+}
+
 /** What a loop trains: its tensors and every number that the next step depends on besides the step's index. */
 export interface Trainee {
   /** Recorded in checkpoints and compared on resume. */
@@ -15,7 +22,7 @@ export interface Trainee {
   /** Runs training step `step` (from 0). A figure named `skipped` that is true marks a step with a non-finite gradient. */
   step(step: number): Promise<Figures>;
   /** Whole-set validation; `score` chooses the best weights. Absent: no validation, the last weights are kept. */
-  validate?(step: number): Promise<{ score: number; figures: Figures }>;
+  validate?(step: number): Promise<Validation>;
   /** The weights alone. */
   weights(): TensorMap;
   loadWeights(tensors: TensorMap): void;
@@ -35,6 +42,8 @@ export interface LoopOptions {
   resume?: boolean;
   /** Steps between validations; the last step always validates. */
   validateEvery: number;
+  /** Weights that the trainee ends with, and that best/ holds: the best by validation (default), or the last. */
+  keep?: "best" | "last";
   /** Steps between checkpoints; the last step and an abort always save. */
   saveEvery: number;
   /** Stop after this many validations without a better score; absent: never. */
@@ -131,7 +140,11 @@ class Loop {
       if (this.trainee.validate && (last || step % validateEvery === 0)) await this.validate();
       if (last || this.state.stopped || step % saveEvery === 0) await this.save();
     }
-    if (this.bestWeights) this.trainee.loadWeights(this.bestWeights);
+    if (this.bestWeights && this.keepsBest) this.trainee.loadWeights(this.bestWeights);
+  }
+
+  private get keepsBest(): boolean {
+    return this.trainee.validate !== undefined && this.options.keep !== "last";
   }
 
   private async trainStep(): Promise<void> {
@@ -154,16 +167,16 @@ class Loop {
 
   private async validate(): Promise<void> {
     const { step } = this.state;
-    const { score, figures } = await this.trainee.validate!(step);
-    const better = this.state.best === null || score > this.state.best.score;
+    const { score, figures, eligible = true } = await this.trainee.validate!(step);
+    const better = eligible && (this.state.best === null || score > this.state.best.score);
     this.log?.write({ kind: "validation", ...figures, score, best: better, step });
     this.meter.report(step, shown(figures, ["macroF1"]));
     if (better) {
       this.state.best = { step, score };
       this.state.stale = 0;
       this.bestWeights = this.trainee.weights();
-      if (this.options.dir) await this.saveBest(this.options.dir, this.bestWeights);
-    } else {
+      if (this.options.dir && this.keepsBest) await this.saveBest(this.options.dir, this.bestWeights);
+    } else if (eligible) {
       this.state.stale++;
       const { patience } = this.options;
       if (patience !== undefined && this.state.stale >= patience) this.state.stopped = true;
@@ -192,8 +205,7 @@ class Loop {
       },
       state: this.state,
     });
-    // Without validation the last weights are what the run is used with.
-    if (!this.trainee.validate) await this.saveBest(dir, this.trainee.weights());
+    if (!this.keepsBest) await this.saveBest(dir, this.trainee.weights());
     this.savedStep = this.state.step;
   }
 

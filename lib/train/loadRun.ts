@@ -1,51 +1,75 @@
 import { Serialiser } from "../data/serialise.js";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
-import { AegirForColumnAnnotation, type ModelRuntime, type ResolvedAnnotator } from "../model/index.js";
-import { loadCheckpoint } from "./checkpoint.js";
-import { bestWeightsDir, type RunConfig, readRunConfig } from "./runFolder.js";
-import { restoreModule } from "./tensors.js";
+import type { AegirForColumnAnnotation, ModelRuntime } from "../model/index.js";
+import type { SwarmOrchestrator } from "../swarm/index.js";
+import { type LogitsOf, modelLogits } from "./predict.js";
+import { type RunConfig, readRunConfig } from "./runFolder.js";
+import { swarmLogits } from "./swarmPredict.js";
+import { loadAnnotatorModel, loadSwarm } from "./swarmRun.js";
 
-/** An annotation model with what it needs to read tables as in training. */
-export interface LoadedModel extends Disposable {
+/** A trained run with what it needs to read tables as in training. */
+export interface LoadedRun extends Disposable {
   dir: string;
   config: RunConfig;
   task: Task;
-  labels: string[];
+  labels: readonly string[];
   serialiser: Serialiser;
+  /** The model; of a swarm, the primary. */
   model: AegirForColumnAnnotation;
+  /** Null for a single model. */
+  swarm: SwarmOrchestrator | null;
+  logitsOf: LogitsOf;
+  dispose(): void;
 }
 
 /**
- * The annotation model of a supervised run, or the primary of a swarm by itself, with its best weights.
+ * The model of a supervised run, or the swarm of a parl run, with its best weights.
  * @throws AegirError ERR_CHECKPOINT where `dir` is no run folder, has no weights, a file is damaged, or the weights are of
  *   other geometry than its configuration; ERR_CONFIG for a pretraining run, which has no labels
  */
-export async function loadModel(dir: string, runtime: ModelRuntime = {}): Promise<LoadedModel> {
+export async function loadRun(dir: string, runtime: ModelRuntime = {}): Promise<LoadedRun> {
   const config = await readRunConfig(dir);
-  if (config.kind === "pretrain" || !("labels" in config.model)) {
+  const task = config.task ?? "cta";
+  const serialiser = new Serialiser(config.serialise);
+  if (config.kind === "pretrain") {
     throw new AegirError(
       "ERR_CONFIG",
       `${dir} is a pretraining run, which knows no labels: train on it first (train supervised --init ${dir})`,
     );
   }
-  const prefix = config.kind === "parl" ? "primary." : "";
-  const { groups } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
-  const options: ResolvedAnnotator = config.model;
-  const model = new AegirForColumnAnnotation(options, { name: "model", ...runtime });
-  try {
-    restoreModule(model.native, groups.model!, prefix);
+  if (config.kind === "parl") {
+    const { swarm, dispose } = await loadSwarm(dir, config, runtime);
+    const { primary: model } = swarm;
+    const logitsOf = swarmLogits(swarm);
+    const { labels } = model;
     return {
       dir,
       config,
-      task: config.task ?? "cta",
-      labels: [...model.labels],
-      serialiser: new Serialiser(config.serialise),
+      task,
+      serialiser,
+      labels,
       model,
-      [Symbol.dispose]: () => model.dispose(),
+      swarm,
+      logitsOf,
+      dispose,
+      [Symbol.dispose]: dispose,
     };
-  } catch (error) {
-    model.dispose();
-    throw error;
   }
+  const model = await loadAnnotatorModel(dir, { name: "model", ...runtime });
+  const dispose = () => model.dispose();
+  const logitsOf = modelLogits(model);
+  const { labels } = model;
+  return {
+    dir,
+    config,
+    task,
+    serialiser,
+    labels,
+    model,
+    swarm: null,
+    logitsOf,
+    dispose,
+    [Symbol.dispose]: dispose,
+  };
 }

@@ -44,14 +44,22 @@ export const parlOptions = z.strictObject({
   annealToZero: z.boolean().default(true).describe("anneal both weights to 0 over the last tenth"),
   phaseSteps: count.default(8).describe("steps of a budget-limited or standard phase"),
   keepSingle: z.boolean().default(false).describe("every second budget phase keeps a cap of 1"),
-  routingWarmup: share.default(1 / 3).describe("share of the steps with random activation before the router learns"),
+  routingWarmup: share
+    .default(1 / 3)
+    .describe("share of the steps with random activation before the router learns"),
   randomShare: share.default(0.25).describe("share of rows with random activation after that"),
   freezePrimary: z.boolean().default(false).describe("train the router alone, from the run in init"),
-  augment: z.boolean().default(false).describe("shuffle cells anew each epoch; specialists then run at every step"),
+  augment: z
+    .boolean()
+    .default(false)
+    .describe("shuffle cells anew each epoch; specialists then run at every step"),
   validateEvery: count.default(25).describe("steps between validations"),
   validationColumns: count.default(1000).describe("validation columns at most, evenly spaced"),
   saveEvery: count.default(25).describe("steps between checkpoints"),
-  keep: z.enum(["best", "last"]).default("best").describe("weights to end with: best by validation, or the last"),
+  keep: z
+    .enum(["best", "last"])
+    .default("best")
+    .describe("weights to end with: best by validation, or the last"),
   seed: z.number().int().default(0).describe("decides initial values, batches and draws"),
   threads: count.default(1).describe("threads of the primary's lane"),
 });

@@ -1,9 +1,9 @@
+import type { Prefix } from "../model/index.js";
 import type { NativeGenerator, NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { finishReward, loglikReward, RateController } from "../rl/rewards.js";
 import { parallelSurrogate, RoutingMonitor } from "../rl/routingTerms.js";
 import { clipRange, type Lambdas, lambdaSchedule, type RoutingPhase } from "../rl/schedules.js";
-import type { Prefix } from "../model/index.js";
 import type { SpecialistResult, SwarmOrchestrator } from "../swarm/index.js";
 import { CollapseGuard, type CollapseWarning } from "./collapseGuard.js";
 import type { Figures } from "./loop.js";
@@ -66,7 +66,8 @@ export class RouterLearner {
     this.monitor = new RoutingMonitor(n);
     this.guard = new CollapseGuard(n);
     const { targetRate, cost, estimator } = options;
-    this.controller = targetRate === undefined ? null : new RateController({ target: targetRate, initial: cost });
+    this.controller =
+      targetRate === undefined ? null : new RateController({ target: targetRate, initial: cost });
     this.enumerate = estimator === "enumerate" || (estimator === "auto" && n <= 3);
   }
 
@@ -86,7 +87,13 @@ export class RouterLearner {
     const { lane } = swarm.primary;
     const hidden = scope.keep(prefix.routingHidden.detach());
     const z = scope.keep((await swarm.route(hidden)).logits);
-    const sampled = await native().cappedBernoulliSample(lane, z, phase.cap, options.rollouts, this.generator);
+    const sampled = await native().cappedBernoulliSample(
+      lane,
+      z,
+      phase.cap,
+      options.rollouts,
+      this.generator,
+    );
     const draws = scope.keep(sampled.actions).data() as Uint8Array;
     const rollout = await this.rollOut(prefix, results, labels, z, draws, phase.cap, scope);
     const lambdas = lambdaSchedule(fraction, {
@@ -194,7 +201,10 @@ export class RouterLearner {
     const output = scope.keep(await swarm.complete(expanded, actions, views));
     const truth = repeated.map((row) => labels[row]!);
     const target = scope.keep(native().Tensor.fromData(truth, [truth.length], "i64"));
-    const { loss, logp } = await native().crossEntropy(swarm.primary.lane, { logits: output.logits, labels: target });
+    const { loss, logp } = await native().crossEntropy(swarm.primary.lane, {
+      logits: output.logits,
+      labels: target,
+    });
     scope.keep(loss);
     scope.keep(logp);
     return this.perfReward(output.logits, logp, truth);
@@ -212,7 +222,7 @@ export class RouterLearner {
     const stats = await native().cappedBernoulliStats(this.swarm.primary.lane, z, cap);
     const marginals = scope.keep(stats.marginals).data() as Float32Array;
     const entropy = mean(scope.keep(stats.entropy).data() as Float32Array);
-    const parallel = parallelSurrogate({ actions: draws, rows, numSpecialists: n }, marginals, rho);
+    const parallel = parallelSurrogate({ actions: draws, rows, numSpecialists: n }, rho);
     const penalty = this.monitor.update(marginals, cap);
     const coefficients = Float32Array.from(
       parallel.coefficients,

@@ -1,0 +1,165 @@
+import { parseOptions } from "../config.js";
+import { evaluationBatches } from "../data/batches.js";
+import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
+import type { Dataset, EncodedExample } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
+import { classWeights } from "../rl/rewards.js";
+import { SpecialistCache, type SwarmOrchestrator } from "../swarm/index.js";
+import { defined } from "./defined.js";
+import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
+import { runLoop, type TrainingOutcome } from "./loop.js";
+import type { MetricValue } from "./metricsLog.js";
+import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
+import { ParlTrainee } from "./parlTrainee.js";
+import { Meter, type ProgressListener } from "./progress.js";
+import { correctPerf, loglikPerf } from "./routerLearner.js";
+import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
+import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
+import { Scope } from "./tensors.js";
+import { TrainingBatches } from "./trainingBatches.js";
+
+/** A trained model that a swarm uses as a frozen specialist. */
+export interface SpecialistSource {
+  id: string;
+  model: AegirForColumnAnnotation;
+  serialiser: Serialiser;
+}
+
+export interface ParlRun extends ParlOptions {
+  dataset: Dataset;
+  /** Frozen by the training; they stay the caller's to dispose. */
+  specialists: SpecialistSource[];
+  /** Geometry of the primary; absent: that of the first specialist. */
+  model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
+  /** Absent: the first specialist's. */
+  serialise?: SerialiserOptions;
+  out?: string;
+  resume?: boolean;
+  /** Run whose weights to start from: a model for the primary, or a swarm of the same specialists for all of it. */
+  init?: string;
+  task?: string;
+  dataSource?: { [key: string]: MetricValue };
+  signal?: AbortSignal;
+  onProgress?: ProgressListener;
+  /** Signs of a collapsing router. */
+  onWarning?: (message: string) => void;
+}
+
+export interface TrainedSwarm extends Disposable {
+  swarm: SwarmOrchestrator;
+  labels: string[];
+  serialiser: Serialiser;
+  outcome: TrainingOutcome;
+}
+
+/**
+ * Phase 3: trains a primary, the fusion of its specialists' outputs and a router over frozen specialists by Parallel Agent
+ * Reinforcement Learning. Per batch: primary's first layers → router → cached specialists → fusion → primary → rewards →
+ * token-level clipped loss for the router and cross-entropy for all the rest.
+ * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
+ */
+export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
+  const { dataset, specialists, model, serialise, out, resume, init, task, dataSource, ...rest } = run;
+  const { signal, onProgress, onWarning, ...given } = rest;
+  const recorded = await recordedRun(out, resume, "parl");
+  const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
+  checkSources(specialists, options, init !== undefined || recorded !== null);
+  const base = recorded?.serialise ?? specialists[0]!.serialiser.options;
+  const serialiser = new Serialiser({ ...base, ...serialise });
+  const labels = trainableLabels(dataset);
+  const name = task ?? "parl";
+  const data = await prepare(dataset, labels, serialiser, options);
+  const geometry = { ...(model ?? recorded?.model ?? specialists[0]!.model.options), labels };
+  using cleanup = new Scope();
+  const parts = buildSwarm(specialists, geometry, options, name);
+  try {
+    if (init && !recorded) await initialiseSwarm(parts.swarm, init);
+    if (out) {
+      const config: RunConfig = {
+        kind: "parl",
+        task: dataset.task,
+        model: parts.swarm.primary.options,
+        serialise: serialiser.options,
+        options,
+        data: dataSource ?? null,
+        swarm: swarmConfig(parts.swarm),
+      };
+      await openRun(out, config, recorded);
+      if (!recorded) await saveSpecialists(out, specialists, dataset.task);
+    }
+    const cache = async (examples: EncodedExample[], what: string) =>
+      cleanup.keep(
+        await fillCache(parts.swarm, examples, options.batchRows, `${name}: ${what}`, { signal, onProgress }),
+      );
+    const held = await cache(data.validation, "specialists on validation");
+    const train = options.augment ? null : await cache(data.examples, "specialists on training");
+    const trainee = cleanup.keep(new ParlTrainee(parts.swarm, { ...data, train, held }, options, onWarning));
+    const outcome = await runLoop(trainee, {
+      task: name,
+      totalSteps: options.steps,
+      dir: out,
+      resume,
+      validateEvery: options.validateEvery,
+      saveEvery: options.saveEvery,
+      keep: options.keep,
+      show: ["loss", "reward", "activation"],
+      signal,
+      onProgress,
+    });
+    return { swarm: parts.swarm, labels, serialiser, outcome, [Symbol.dispose]: () => parts.dispose() };
+  } catch (error) {
+    parts.dispose();
+    throw error;
+  }
+}
+
+function checkSources(
+  specialists: SpecialistSource[],
+  { freezePrimary }: ParlSettings,
+  initialised: boolean,
+): void {
+  if (specialists.length === 0) {
+    throw new AegirError("ERR_CONFIG", "trainParl.specialists: expected at least one, got none");
+  }
+  if (freezePrimary && !initialised) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      "trainParl.freezePrimary: an untrained primary cannot be frozen; give init, the run of a trained one",
+    );
+  }
+}
+
+/** Encoded examples, and everything that follows from them. */
+async function prepare(dataset: Dataset, labels: string[], serialiser: Serialiser, options: ParlSettings) {
+  const training = new Serialiser({ ...serialiser.options, shuffle: options.augment, seed: options.seed });
+  const encode = (epoch: number) =>
+    encodeColumns(training, dataset, dataset.splits.train, labels, options.augment ? epoch : 0);
+  const batches = await TrainingBatches.create(encode, { rows: options.batchRows, seed: options.seed });
+  const columns = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);
+  const examples = await encode(0);
+  const counts = new Array<number>(labels.length).fill(0);
+  for (const { label } of examples) counts[label]!++;
+  return {
+    batches,
+    examples,
+    validation: await encodeColumns(serialiser, dataset, columns, labels),
+    perfReward: options.reward === "loglik" ? loglikPerf : correctPerf(classWeights(counts)),
+  };
+}
+
+/** What the specialists say of all examples, computed in an order that depends on the examples alone. */
+function fillCache(
+  { specialists }: SwarmOrchestrator,
+  examples: EncodedExample[],
+  rows: number,
+  task: string,
+  { signal, onProgress }: { signal?: AbortSignal; onProgress?: ProgressListener },
+): Promise<SpecialistCache> {
+  const meter = new Meter(task, examples.length, onProgress);
+  return SpecialistCache.build(specialists, [...evaluationBatches(examples, { rows })], {
+    overflow: "partial",
+    signal,
+    onProgress: (done) => meter.report(done),
+  });
+}

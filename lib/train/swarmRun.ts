@@ -1,0 +1,207 @@
+import { join } from "node:path";
+import type { Serialiser } from "../data/serialise.js";
+import type { Task } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { AegirForColumnAnnotation, type AnnotatorOptions, type ModelRuntime } from "../model/index.js";
+import {
+  AlignmentProjection,
+  FrozenSpecialist,
+  RWKVStateFusion,
+  SwarmOrchestrator,
+  stateGeometry,
+} from "../swarm/index.js";
+import { firstDifference, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
+import { initialiseFrom } from "./initialise.js";
+import type { MetricValue } from "./metricsLog.js";
+import { bestWeightsDir, openRun, type RunConfig, readRunConfig } from "./runFolder.js";
+import { restoreModule, storeModule } from "./tensors.js";
+
+/** What a swarm's run folder records beside the primary: enough to build it again. */
+export interface SwarmConfig {
+  specialists: string[];
+  fuse: SwarmOrchestrator["fuse"];
+  fusionMode: "weighted_sum" | "gated" | "concat_project";
+}
+
+/** A swarm with the modules that were made for it. */
+export interface SwarmParts {
+  swarm: SwarmOrchestrator;
+  dispose(): void;
+}
+
+interface NamedModel {
+  id: string;
+  model: AegirForColumnAnnotation;
+}
+
+/**
+ * A swarm of a fresh primary over frozen specialists; those of other geometry than the primary's get an alignment.
+ * @param geometry of the primary, with its labels
+ */
+export function buildSwarm(
+  specialists: readonly NamedModel[],
+  geometry: AnnotatorOptions,
+  { fuse, fusionMode, seed, threads }: Omit<SwarmConfig, "specialists"> & { seed: number; threads: number },
+  name: string,
+): SwarmParts {
+  const primary = new AegirForColumnAnnotation(geometry, { seed, threads, name: `${name} primary` });
+  const made: { dispose(): void }[] = [primary];
+  const keep = <T extends { dispose(): void }>(module: T): T => {
+    made.push(module);
+    return module;
+  };
+  const dispose = () => {
+    for (const module of made.reverse()) module.dispose();
+  };
+  try {
+    const own = stateGeometry(primary);
+    const frozen = specialists.map(({ id, model }) => {
+      const same = fuse === "outputs" || firstDifference(stateGeometry(model), own) === null;
+      const alignment = same ? undefined : keep(AlignmentProjection.between(model, primary));
+      return new FrozenSpecialist(model, { id, alignment });
+    });
+    const { heads, headSize } = own;
+    const numAgents = specialists.length;
+    const fusion =
+      fuse === "outputs"
+        ? undefined
+        : keep(new RWKVStateFusion({ numHeads: heads, headSize, numAgents, mode: fusionMode, seed }));
+    const swarm = keep(new SwarmOrchestrator({ primaryModel: primary, specialists: frozen, fusion, fuse }));
+    return { swarm, dispose };
+  } catch (error) {
+    dispose();
+    throw error;
+  }
+}
+
+export function swarmConfig({ specialists, fuse, fusion }: SwarmOrchestrator): {
+  [key: string]: MetricValue;
+} {
+  const fusionMode = fusion?.options.mode ?? "weighted_sum";
+  return { specialists: specialists.map(({ id }) => id), fuse, fusionMode };
+}
+
+/** The trainable weights of a swarm, named `<module>.<parameter>`. */
+export function storeSwarm(swarm: SwarmOrchestrator): TensorMap {
+  const all: TensorMap = new Map();
+  for (const [name, module] of Object.entries(swarm.modules())) {
+    for (const [key, tensor] of storeModule(module, `${name}.`)) all.set(key, tensor);
+  }
+  return all;
+}
+
+export function restoreSwarm(swarm: SwarmOrchestrator, tensors: TensorMap): void {
+  for (const [name, module] of Object.entries(swarm.modules())) restoreModule(module, tensors, `${name}.`);
+}
+
+/** Starts a swarm from a swarm's run, or its primary from a model's. @throws AegirError ERR_CHECKPOINT */
+export async function initialiseSwarm(swarm: SwarmOrchestrator, dir: string): Promise<void> {
+  const { kind } = await readRunConfig(dir);
+  if (kind !== "parl") return initialiseFrom(swarm.primary, dir);
+  const { groups, geometry } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
+  const difference = firstDifference(geometry, swarmGeometry(swarm));
+  if (difference) {
+    const { path, left, right } = difference;
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${dir} holds a swarm of other geometry: ${path} is ${left} there, ${right} in this one`,
+    );
+  }
+  restoreSwarm(swarm, groups.model!);
+}
+
+/** What decides the shapes of a swarm's weights; recorded in its checkpoints. */
+export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
+  return {
+    primary: swarm.primary.options,
+    fuse: swarm.fuse,
+    specialists: swarm.specialists.map(({ id, geometry }) => ({ id, geometry })),
+  };
+}
+
+/** Copies frozen specialists into a swarm's run folder, each as a run folder of its own. */
+export async function saveSpecialists(
+  dir: string,
+  specialists: readonly (NamedModel & { serialiser: Serialiser })[],
+  task: Task,
+): Promise<void> {
+  for (const { id, model, serialiser } of specialists) {
+    const own = join(dir, "specialists", id);
+    const config: RunConfig = {
+      kind: "supervised",
+      task,
+      model: model.options,
+      serialise: serialiser.options,
+      options: {},
+      data: null,
+    };
+    await openRun(own, config, null);
+    await saveCheckpoint(join(own, "best"), {
+      geometry: model.options,
+      groups: { model: storeModule(model.native) },
+      state: {},
+    });
+  }
+}
+
+/** The swarm of a parl run, with its best weights. @throws AegirError ERR_CHECKPOINT */
+export async function loadSwarm(
+  dir: string,
+  config: RunConfig,
+  runtime: ModelRuntime = {},
+): Promise<SwarmParts> {
+  const { specialists: ids, fuse, fusionMode } = config.swarm as unknown as SwarmConfig;
+  const models: NamedModel[] = [];
+  const disposeModels = () => {
+    for (const { model } of models) model.dispose();
+  };
+  try {
+    for (const id of ids)
+      models.push({ id, model: await loadAnnotatorModel(join(dir, "specialists", id), runtime) });
+    const threads = runtime.threads ?? 1;
+    const parts = buildSwarm(
+      models,
+      config.model as AnnotatorOptions,
+      { fuse, fusionMode, seed: 0, threads },
+      "swarm",
+    );
+    try {
+      const { groups } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
+      restoreSwarm(parts.swarm, groups.model!);
+    } catch (error) {
+      parts.dispose();
+      throw error;
+    }
+    const dispose = () => {
+      parts.dispose();
+      disposeModels();
+    };
+    return { swarm: parts.swarm, dispose };
+  } catch (error) {
+    disposeModels();
+    throw error;
+  }
+}
+
+/** An annotation model of a run, with its best weights. */
+export async function loadAnnotatorModel(
+  dir: string,
+  runtime: ModelRuntime = {},
+): Promise<AegirForColumnAnnotation> {
+  const config = await readRunConfig(dir);
+  if (config.kind !== "supervised") {
+    throw new AegirError("ERR_CHECKPOINT", `${dir} is a run of kind ${config.kind}, expected supervised`);
+  }
+  const { groups } = await loadCheckpoint(await bestWeightsDir(dir), {
+    only: ["model"],
+    geometry: config.model,
+  });
+  const model = new AegirForColumnAnnotation(config.model as AnnotatorOptions, { name: dir, ...runtime });
+  try {
+    restoreModule(model.native, groups.model!);
+    return model;
+  } catch (error) {
+    model.dispose();
+    throw error;
+  }
+}

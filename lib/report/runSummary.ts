@@ -44,7 +44,9 @@ function summaryText(config: RunConfig, outcome: TrainingOutcome, records: Metri
       headers: ["step", ...figures],
       rows: validations.map((record) => [record.step, ...figures.map((name) => record[name] as Cell)]),
     }),
-    ...(warnings.length > 0 ? ["", "## Warnings", "", ...warnings.map((w) => `- step ${w.step}: ${w.message}`)] : []),
+    ...(warnings.length > 0
+      ? ["", "## Warnings", "", ...warnings.map((w) => `- step ${w.step}: ${w.message}`)]
+      : []),
     "",
     "## Options",
     "",

@@ -40,6 +40,10 @@ export const supervisedOptions = z.strictObject({
     .min(0)
     .default(0)
     .describe("validations without a better macro F1 before it stops; 0: never stops early"),
+  keep: z
+    .enum(["best", "last"])
+    .default("best")
+    .describe("weights to end with: best by validation, or the last"),
   seed: z.number().int().default(0).describe("decides initial values and the order of batches"),
   threads: count.default(1).describe("threads of the model's lane"),
 });
@@ -134,6 +138,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       resume,
       validateEvery: options.validateEvery,
       saveEvery: options.saveEvery,
+      keep: options.keep,
       patience: options.patience || undefined,
       signal,
       onProgress,

@@ -1,0 +1,46 @@
+import { DOMAIN_NAMES, type GeneratorOptions } from "../data/generator.js";
+import type { DemoPlan, SpecialistGroup } from "./demo.js";
+
+/** One specialist a domain of the generated tables. */
+export function domainGroups(): SpecialistGroup[] {
+  return DOMAIN_NAMES.map((id) => ({ id, keep: (column) => column.domain === id }));
+}
+
+/** Tables of the demo: enough test columns that a point of macro F1 means something. */
+export function demoTables(quick: boolean, seed: number): GeneratorOptions {
+  return { seed, tables: quick ? 320 : 900, rows: 10, validation: 0.08, test: 0.32 };
+}
+
+/** Sizes for generated tables: within eight minutes on two cores, `quick` within ninety seconds. */
+export function demoPlan(quick: boolean): DemoPlan {
+  const steps = quick ? 40 : 80;
+  return {
+    serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
+    specialist: { steps: quick ? 40 : 150, batchRows: 64, lr: 3e-3, validateEvery: 50, saveEvery: 50 },
+    primary: { steps, batchRows: 64, lr: 2.5e-3 },
+    parl: {
+      cost: 0.25,
+      phaseSteps: 8,
+      validateEvery: Math.round(steps / 4),
+      saveEvery: Math.round(steps / 2),
+    },
+    testColumns: quick ? 500 : 1200,
+  };
+}
+
+/** Sizes for real tables: longer columns, many more labels, rarer each. */
+export function realPlan(quick: boolean): DemoPlan {
+  const steps = quick ? 40 : 150;
+  return {
+    serialise: { maxTokens: 96, maxContext: 2, targetCells: 6 },
+    specialist: { steps: quick ? 40 : 250, batchRows: 64, lr: 3e-3, validateEvery: 50, saveEvery: 50 },
+    primary: { steps, batchRows: 64, lr: 2.5e-3 },
+    parl: {
+      cost: 0.2,
+      phaseSteps: 10,
+      validateEvery: Math.round(steps / 3),
+      saveEvery: Math.round(steps / 3),
+    },
+    testColumns: 1000,
+  };
+}

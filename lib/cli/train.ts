@@ -1,12 +1,16 @@
-import { Command } from "commander";
+import { join } from "node:path";
+import { Command, InvalidArgumentError } from "commander";
 import type { z } from "zod";
-import { AegirError } from "../errors.js";
 import { writeRunSummary } from "../report/runSummary.js";
-import { type DataSource, dataSourceSchema, openDataSource } from "../train/dataSource.js";
+import { openDataSource, recordedSource } from "../train/dataSource.js";
+import { loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
+import { type SpecialistSource, trainParl } from "../train/parl.js";
+import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
 import { readRunConfig } from "../train/runFolder.js";
 import { supervisedOptions, trainSupervised } from "../train/supervised.js";
+import { Scope } from "../train/tensors.js";
 import { addDataOptions, type DataFlags, sourceFrom } from "./dataOptions.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
@@ -30,6 +34,7 @@ export function register(program: Command): void {
     .description("Train models: pretrain, supervised (phase 1), parl (phase 3).");
   train.addCommand(supervisedCommand());
   train.addCommand(pretrainCommand());
+  train.addCommand(parlCommand());
 }
 
 function supervisedCommand(): Command {
@@ -63,6 +68,61 @@ function pretrainCommand(): Command {
   return command;
 }
 
+function parlCommand(): Command {
+  const command = trainingCommand("parl", parlOptions)
+    .description("Train a primary, a router and fusion over frozen specialists by reinforcement learning.")
+    .option(
+      "--specialist <name=run>",
+      "a supervised run to freeze as a specialist; repeat for each",
+      specialistFlag,
+      [],
+    )
+    .option(
+      "--init <run>",
+      "start from this run: a model for the primary, or a swarm of the same specialists",
+    )
+    .action(async (flags: TrainFlags & { specialist: SpecialistFlag[] }) => {
+      await runTraining(command, flags, async (common, note) => {
+        const named = flags.resume ? await recordedSpecialists(flags.out) : flags.specialist;
+        using scope = new Scope();
+        const specialists: SpecialistSource[] = [];
+        for (const { id, run } of named) {
+          const { model, serialiser } = scope.keep(await loadRun(run, { name: id }));
+          specialists.push({ id, model, serialiser });
+        }
+        const given = settingsFrom(command, parlOptions);
+        const trained = await trainParl({
+          ...common,
+          ...given,
+          specialists,
+          init: flags.init,
+          onWarning: note,
+        });
+        trained[Symbol.dispose]();
+        return trained.outcome;
+      });
+    });
+  return command;
+}
+
+interface SpecialistFlag {
+  id: string;
+  run: string;
+}
+
+function specialistFlag(text: string, former: SpecialistFlag[]): SpecialistFlag[] {
+  const at = text.indexOf("=");
+  if (at <= 0) throw new InvalidArgumentError("expected name=run, as in people=runs/people");
+  return [...former, { id: text.slice(0, at), run: text.slice(at + 1) }];
+}
+
+/** A swarm's run folder holds its specialists. */
+async function recordedSpecialists(dir: string): Promise<SpecialistFlag[]> {
+  const { swarm } = await readRunConfig(dir);
+  const ids = (swarm?.specialists ?? []) as string[];
+  return ids.map((id) => ({ id, run: join(dir, "specialists", id) }));
+}
+
 /** What every training command shares. */
 export function trainingCommand(name: string, settings: z.ZodObject): Command {
   const command = new Command(name)
@@ -82,14 +142,14 @@ export function trainingCommand(name: string, settings: z.ZodObject): Command {
 export async function runTraining(
   command: Command,
   flags: TrainFlags,
-  train: (common: CommonRun) => Promise<TrainingOutcome>,
+  train: (common: CommonRun, note: (text: string) => void) => Promise<TrainingOutcome>,
 ): Promise<void> {
   const source = flags.resume ? await recordedSource(flags.out) : sourceFrom(flags);
   const view = progressView({ quiet: flags.quiet });
   try {
     const outcome = await withInterrupt(async (signal) => {
       const dataset = await openDataSource(source);
-      return train({
+      const common: CommonRun = {
         dataset,
         dataSource: { ...source },
         model: modelFrom(command.opts()),
@@ -98,7 +158,8 @@ export async function runTraining(
         resume: flags.resume,
         signal,
         onProgress: (progress) => view.update(progress),
-      });
+      };
+      return train(common, (text) => view.note(text));
     });
     view.stop();
     await writeRunSummary(flags.out, outcome);
@@ -113,16 +174,6 @@ export type CommonRun = Pick<
   Parameters<typeof trainSupervised>[0],
   "dataset" | "dataSource" | "model" | "serialise" | "out" | "resume" | "signal" | "onProgress"
 >;
-
-async function recordedSource(dir: string): Promise<DataSource> {
-  const { data } = await readRunConfig(dir);
-  const parsed = dataSourceSchema.safeParse(data);
-  if (parsed.success) return parsed.data;
-  throw new AegirError(
-    "ERR_CONFIG",
-    `${dir} does not record where its data came from; resume it from TypeScript`,
-  );
-}
 
 function serialiseFrom({ maxTokens, maxContext, headers }: TrainFlags) {
   return {

@@ -1,0 +1,106 @@
+import { type Command, Option } from "commander";
+import { formatReport } from "../data/metrics.js";
+import type { Split, Task } from "../data/types.js";
+import { terminalTable } from "../report/table.js";
+import { openDataSource, recordedSource } from "../train/dataSource.js";
+import { evaluateRun, type RunEvaluation } from "../train/evaluateRun.js";
+import type { SwarmFigures } from "../train/evaluateSwarm.js";
+import { loadRun } from "../train/loadRun.js";
+import { sourceFrom } from "./dataOptions.js";
+import { withInterrupt } from "./interrupt.js";
+import { progressView } from "./progress.js";
+import { number } from "./settings.js";
+
+interface EvaluateFlags {
+  data?: string;
+  task?: Task;
+  split: Split;
+  unknownLabels: "error" | "skip";
+  controls: boolean;
+  limit?: number;
+  threads: number;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+/** `aegir-swarm evaluate RUN --data DIR`. */
+export function register(program: Command): void {
+  program
+    .command("evaluate")
+    .description("Score a trained run on labelled columns.")
+    .argument("<run>", "run folder of train supervised, train parl or demo")
+    .option("--data <dir>", "folder of labelled tables; absent: the data that the run was trained on")
+    .addOption(new Option("--task <task>", "task of --data (default: the run's)").choices(["cta", "cpa"]))
+    .addOption(
+      new Option("--split <split>", "columns to score")
+        .choices(["train", "validation", "test"])
+        .default("test"),
+    )
+    .addOption(
+      new Option("--unknown-labels <what>", "columns of labels that were absent from training")
+        .choices(["error", "skip"])
+        .default("error"),
+    )
+    .option("--no-controls", "swarms: leave out all-on, all-off and shuffled routing")
+    .option("--limit <n>", "columns at most, evenly spaced", number)
+    .option("--threads <n>", "threads of each lane", number, 1)
+    .option("--json", "print JSON")
+    .option("--quiet", "show no progress")
+    .action(evaluateCommand);
+}
+
+async function evaluateCommand(dir: string, flags: EvaluateFlags): Promise<void> {
+  const view = progressView({ quiet: flags.quiet });
+  try {
+    const evaluation = await withInterrupt(async (signal) => {
+      using run = await loadRun(dir, { threads: flags.threads });
+      const source =
+        flags.data === undefined
+          ? await recordedSource(dir)
+          : sourceFrom({ data: flags.data, task: flags.task ?? run.task });
+      const { split, unknownLabels, controls, limit } = flags;
+      return evaluateRun(run, await openDataSource(source), {
+        split,
+        unknownLabels,
+        controls,
+        limit,
+        signal,
+        onProgress: (progress) => view.update(progress),
+      });
+    });
+    view.stop();
+    process.stdout.write(flags.json ? `${JSON.stringify(evaluation)}\n` : `${evaluationText(evaluation)}\n`);
+  } finally {
+    view.stop();
+  }
+}
+
+function evaluationText(evaluation: RunEvaluation): string {
+  const { split, skipped, columnsPerSecond, swarm } = evaluation;
+  const left = skipped > 0 ? `; ${skipped} columns of unknown labels left out` : "";
+  const lines = [
+    formatReport(evaluation),
+    `${split} split, ${columnsPerSecond.toFixed(0)} columns a second${left}`,
+  ];
+  if (swarm) lines.push("", swarmText(swarm));
+  return lines.join("\n");
+}
+
+function swarmText({ activationRate, activationByDomain, criticalPath, controls }: SwarmFigures): string {
+  const ids = Object.keys(activationRate);
+  const activation = terminalTable({
+    headers: ["activation", ...ids],
+    rows: [
+      ["all columns", ...Object.values(activationRate)],
+      ...Object.entries(activationByDomain).map(([domain, rates]) => [domain, ...Object.values(rates)]),
+    ],
+    decimals: 2,
+  });
+  const compared = terminalTable({
+    headers: ["routing", "macro F1", "micro F1", "activation"],
+    rows: Object.entries(controls).map(([name, c]) => [name, c.macroF1, c.microF1, c.activation]),
+  });
+  const { ideal, measured, work, wall } = criticalPath;
+  const path = `critical path ${ideal.toFixed(1)} ms ideal, ${measured.toFixed(1)} ms measured; work ${work.toFixed(1)} ms, wall ${wall.toFixed(1)} ms a batch`;
+  return [activation, ...(Object.keys(controls).length > 0 ? [compared] : []), path].join("\n\n");
+}

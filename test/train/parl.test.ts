@@ -1,0 +1,146 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { selectColumns } from "../../lib/data/dataset.js";
+import type { Dataset } from "../../lib/data/types.js";
+import { evaluateRun } from "../../lib/train/evaluateRun.js";
+import { loadRun } from "../../lib/train/loadRun.js";
+import { type ParlRun, type SpecialistSource, trainParl } from "../../lib/train/parl.js";
+import { trainSupervised } from "../../lib/train/supervised.js";
+import { abortAt, folder, metricsOf, shortColumns, tinyDataset, tinyModel } from "./support.js";
+
+describe("PARL training", () => {
+  let dataset: Dataset;
+  let specialists: SpecialistSource[];
+  let run: ParlRun;
+  beforeAll(async () => {
+    dataset = await tinyDataset();
+    specialists = [];
+    for (const id of ["people", "technical"]) {
+      const own = selectColumns(dataset, id, (column) => column.domain === id);
+      const { model, serialiser } = await trainSupervised({
+        dataset: own,
+        model: tinyModel,
+        serialise: shortColumns,
+        steps: 8,
+        batchRows: 16,
+        seed: 5,
+      });
+      specialists.push({ id, model, serialiser });
+    }
+    run = {
+      dataset,
+      specialists,
+      steps: 12,
+      batchRows: 12,
+      phaseSteps: 3,
+      validateEvery: 6,
+      saveEvery: 5,
+      seed: 2,
+      epochs: 2,
+      task: "tiny",
+    };
+  });
+  afterAll(() => {
+    for (const { model } of specialists) model.dispose();
+  });
+
+  test.each([
+    ["states, enumerated routings", { fuse: "states" as const }],
+    [
+      "states and outputs, drawn routings, held rate",
+      {
+        fuse: "states+outputs" as const,
+        estimator: "sample" as const,
+        rollouts: 4,
+        targetRate: 0.4,
+      },
+    ],
+  ])(
+    "%s: interrupted and resumed, it continues to the very numbers of an unbroken run",
+    async (_, options) => {
+      await using dir = await folder();
+      const [whole, broken] = [join(dir.path, "whole"), join(dir.path, "broken")];
+      const hashes = specialists.map(({ model }) => model.weightsHash());
+      const reference = await trainParl({ ...run, ...options, out: whole });
+      const part = trainParl({ ...run, ...options, out: broken, ...abortAt("tiny", 7) });
+      await expect(part).rejects.toMatchObject({ code: "ERR_ABORTED" });
+      const resumed = await trainParl({ dataset, specialists, out: broken, resume: true, task: "tiny" });
+      expect(await metricsOf(broken)).toEqual(await metricsOf(whole));
+      for (const name of ["model", "optimizer", "routerOptimizer", "generator"]) {
+        const file = join("checkpoint", `${name}.safetensors`);
+        expect((await readFile(join(broken, file))).equals(await readFile(join(whole, file)))).toBe(true);
+      }
+      expect(specialists.map(({ model }) => model.weightsHash())).toEqual(hashes);
+      reference[Symbol.dispose]();
+      resumed[Symbol.dispose]();
+    },
+  );
+
+  test("every component of the reward and of the loss is logged, in its range", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    using trained = await trainParl({ ...run, out });
+    const records = (await metricsOf(out)).filter((record) => record.kind === "train");
+    const warm = records.filter((record) => record.step <= 4);
+    const routed = records.filter((record) => record.step > 4);
+    expect(warm.every((record) => record.reward === undefined)).toBe(true);
+    expect(routed.map((record) => record.phase)).toEqual(
+      ["budget", "standard", "budget"].flatMap((phase) => [phase, phase, phase]).slice(0, 8),
+    );
+    for (const record of routed) {
+      const value = (name: string) => record[name] as number;
+      for (const name of [
+        "loss",
+        "ratioLoss",
+        "policyLoss",
+        "reward",
+        "entropy",
+        "epsilon",
+        "lambdaParallel",
+      ]) {
+        expect(Number.isFinite(value(name)), name).toBe(true);
+      }
+      expect(value("rPerf")).toBeGreaterThanOrEqual(-3);
+      expect(value("rPerf")).toBeLessThanOrEqual(0);
+      expect(value("reward")).toBeCloseTo(value("rPerf") - value("cost"), 6);
+      for (const name of ["rParallel", "rFinish", "activation", "pOn", "pOff", "pConst", "informative"]) {
+        expect(value(name), name).toBeGreaterThanOrEqual(0);
+        expect(value(name), name).toBeLessThanOrEqual(1);
+      }
+    }
+    using loaded = await loadRun(out);
+    const inMemory = await evaluateRun({ ...loaded, swarm: trained.swarm }, dataset, { split: "validation" });
+    const fromDisk = await evaluateRun(loaded, dataset, { split: "validation" });
+    expect({ ...fromDisk, columnsPerSecond: 0, swarm: null }).toEqual({
+      ...inMemory,
+      columnsPerSecond: 0,
+      swarm: null,
+    });
+    expect(Object.keys(fromDisk.swarm!.activationRate)).toEqual(["people", "technical"]);
+    expect(fromDisk.swarm!.controls["all-off"]!.activation).toBe(0);
+    expect(fromDisk.swarm!.controls["all-on"]!.activation).toBe(1);
+    const { ideal, work } = fromDisk.swarm!.criticalPath;
+    expect(ideal).toBeLessThanOrEqual(work);
+  });
+
+  test("a frozen primary stays as it was; only the router learns", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    using first = await trainParl({ ...run, out, keep: "last" });
+    using second = await trainParl({ ...run, freezePrimary: true, init: out, keep: "last" });
+    expect(second.swarm.primary.weightsHash()).toBe(first.swarm.primary.weightsHash());
+    const difference = (name: string) =>
+      second.swarm.router.stateDict()[name]!.maxAbsDiff(first.swarm.router.stateDict()[name]!);
+    const names = Object.keys(first.swarm.router.stateDict());
+    expect(Math.max(...names.map(difference))).toBeGreaterThan(1e-4);
+    await expect(trainParl({ ...run, freezePrimary: true })).rejects.toMatchObject({ code: "ERR_CONFIG" });
+  });
+
+  test("no specialists, two of one name", async () => {
+    await expect(trainParl({ ...run, specialists: [] })).rejects.toMatchObject({ code: "ERR_CONFIG" });
+    await expect(trainParl({ ...run, specialists: [specialists[0]!, specialists[0]!] })).rejects.toThrow(
+      /two have the id/,
+    );
+  });
+});

@@ -7,8 +7,9 @@ export function addSettings(command: Command, schema: z.ZodObject, leaveOut: str
   for (const [name, field] of Object.entries(schema.shape)) {
     if (leaveOut.includes(name)) continue;
     const { inner, defaultValue } = unwrap(field as z.ZodType);
+    const what = (field as z.ZodType).description ?? "";
     const shown = defaultValue === undefined ? "" : ` (default: ${JSON.stringify(defaultValue)})`;
-    const description = `${(field as z.ZodType).description ?? ""}${shown}`;
+    const description = defaultValue === true ? `do not ${what}` : `${what}${shown}`;
     command.addOption(optionOf(kebab(name), inner, defaultValue, description));
   }
   return command;

@@ -30,7 +30,7 @@ export const supervisedOptions = z.strictObject({
   clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
   ratioWeight: z.number().min(0).default(0.1).describe("weight of the routing modules' ratio loss"),
   labelSmoothing: z.number().min(0).lt(1).default(0).describe("share of the target spread over all labels"),
-  augment: z.boolean().default(true).describe("shuffles cells anew each epoch"),
+  augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
   validateEvery: count.default(50).describe("steps between validations"),
   validationColumns: count.default(2000).describe("validation columns at most, evenly spaced"),
   saveEvery: count.default(50).describe("steps between checkpoints"),

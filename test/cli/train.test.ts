@@ -1,0 +1,125 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { aegir, start } from "./support.js";
+
+const tiny = ["--tables", "60", "--layout", '["w1",["w1"],"w1"]', "--d-model", "32", "--head-size", "16"];
+const short = ["--max-tokens", "32", "--max-context", "1", "--batch-rows", "16"];
+
+describe("train, evaluate, annotate", () => {
+  let dir: string;
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), "aegir-cli-"));
+  });
+  afterAll(() => rm(dir, { recursive: true }));
+
+  test("a run is trained, interrupted, resumed, evaluated and used", async () => {
+    const train = ["train", "supervised", "--out", "run"];
+    const options = [...tiny, ...short, "--steps", "400", "--save-every", "400", "--validate-every", "400"];
+    const running = start([...train, ...options], dir);
+    await running.sees("supervised: ");
+    running.child.kill("SIGINT");
+    const stopped = await running.ended;
+    expect(stopped.code, stopped.stderr).toBe(130);
+    expect(stopped.stderr).toContain("error [ERR_ABORTED]");
+    expect(existsSync(join(dir, "run/checkpoint/state.json"))).toBe(true);
+    const { state } = JSON.parse(await readFile(join(dir, "run/checkpoint/state.json"), "utf8"));
+    expect(state.step).toBeLessThan(400);
+
+    const resumed = await aegir([...train, "--resume", "--json", "--quiet"], dir);
+    expect(resumed.code, resumed.stderr).toBe(0);
+    expect(resumed.stderr).toBe("");
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ out: "run", steps: 400, stoppedEarly: false });
+    expect(await readdir(join(dir, "run"))).toEqual(
+      expect.arrayContaining([
+        "best",
+        "checkpoint",
+        "config.json",
+        "curves.svg",
+        "metrics.jsonl",
+        "summary.md",
+      ]),
+    );
+
+    const evaluated = await aegir(["evaluate", "run", "--split", "validation", "--json", "--quiet"], dir);
+    const report = JSON.parse(evaluated.stdout);
+    expect(Object.keys(report)).toEqual(
+      expect.arrayContaining(["task", "split", "n", "microF1", "macroF1", "perClass", "columnsPerSecond"]),
+    );
+    expect(report).toMatchObject({ task: "cta", split: "validation" });
+    expect(report.macroF1).toBeCloseTo(JSON.parse(resumed.stdout).best.score, 10);
+
+    const csv = "city;price\nParis;12.50 €\nLyon;3.00 €\nNice;8.10 €\n";
+    await writeFile(join(dir, "shops.csv"), csv);
+    const annotated = await aegir(["annotate", "run", "shops.csv", "--json", "--quiet"], dir);
+    expect(annotated.code, annotated.stderr).toBe(0);
+    const columns = JSON.parse(annotated.stdout);
+    expect(columns.map((c: { header: string }) => c.header)).toEqual(["city", "price"]);
+    const table = await aegir(
+      ["annotate", "run", "shops.csv", "--csv", "--out", "types.csv", "--quiet"],
+      dir,
+    );
+    expect(table).toMatchObject({ code: 0, stdout: "" });
+    const lines = (await readFile(join(dir, "types.csv"), "utf8")).trim().split("\n");
+    expect(lines).toHaveLength(3);
+    expect(lines[1]).toContain(columns[0].type);
+  }, 120_000);
+
+  test.each([
+    [["annotate", "none", "x.csv"], "ERR_CHECKPOINT", "none: no such run folder"],
+    [["evaluate", "."], "ERR_CHECKPOINT", "not a run folder"],
+    [["train", "supervised", "--out", "new", "--steps", "many"], "ERR_ARGUMENT", "expected a number"],
+    [["train", "supervised", "--out", "new", "--step", "3"], "ERR_ARGUMENT", "--steps"],
+    [["train", "supervised", "--out", "new", "--lr", "-1"], "ERR_CONFIG", "trainSupervised.lr"],
+    [
+      ["train", "supervised", "--out", "new", "--layout", '["m2"]', "--d-model", "32"],
+      "ERR_CONFIG",
+      "supported",
+    ],
+    [["train", "supervised", "--out", "new", "--resume"], "ERR_CHECKPOINT", "no such run folder"],
+    [["train", "parl", "--out", "new"], "ERR_CONFIG", "specialists"],
+    [["demo", "--data", "nowhere", "--out", "new", "--quiet"], "ERR_DATA", "nowhere"],
+  ])("%j fails with one clear error and writes nothing", async (args, code, message) => {
+    const { code: exit, stdout, stderr } = await aegir([...args, "--json"], dir);
+    expect(exit).toBe(1);
+    const { error } = JSON.parse(stdout);
+    expect(error.code).toBe(code);
+    expect(error.message).toContain(message);
+    expect(stderr).toContain(message);
+    expect(existsSync(join(dir, "new"))).toBe(false);
+  });
+
+  test("files that are no tables are refused by name", async () => {
+    if (!existsSync(join(dir, "run"))) throw new Error("needs the run of the first test");
+    await writeFile(join(dir, "empty.csv"), "");
+    await writeFile(
+      join(dir, "picture.csv"),
+      Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0, 0, 1, 0, 0xff, 0xfe, 0]),
+    );
+    await writeFile(
+      join(dir, "wide.csv"),
+      `${Array(5000).fill("a").join(",")}\n${Array(5000).fill("1").join(",")}\n`,
+    );
+    for (const name of ["empty.csv", "picture.csv", "wide.csv", "missing.csv"]) {
+      const { code, stdout, stderr } = await aegir(
+        ["annotate", "run", name, "--out", "never.json", "--quiet"],
+        dir,
+      );
+      expect(code, name).toBe(1);
+      expect(stdout).toBe("");
+      expect(stderr).toMatch(new RegExp(`^error \\[ERR_DATA\\]: .*${name}`));
+      expect(existsSync(join(dir, "never.json"))).toBe(false);
+    }
+  });
+
+  test.each(["train", "train supervised", "train pretrain", "train parl", "evaluate", "annotate", "demo"])(
+    "%s has help",
+    async (command) => {
+      const { code, stdout } = await aegir([...command.split(" "), "--help"], dir);
+      expect(code).toBe(0);
+      expect(stdout).toContain(`Usage: aegir-swarm ${command}`);
+    },
+  );
+});

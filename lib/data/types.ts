@@ -23,6 +23,8 @@ export interface LabelledColumn {
   /** Subject column, CPA only. */
   mainColumn?: number;
   label: string;
+  /** Other labels that the ground truth accepts; scoring is by `label` alone. */
+  alternatives?: string[];
   /** Generated data: the domain of the label; real data: absent. */
   domain?: string;
 }
@@ -34,6 +36,8 @@ export interface Dataset {
   labels: string[];
   tables: Map<string, Table>;
   splits: Record<Split, LabelledColumn[]>;
+  /** What a reader found odd and left, or mended. */
+  warnings?: string[];
 }
 
 /** One column (pair) as bytes: all arrays have the same length T. */

@@ -1,0 +1,38 @@
+import { existsSync, statSync } from "node:fs";
+import path from "node:path";
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { AegirError } from "../errors.js";
+import { LABELS_FILE, readCsvFolder } from "./csv-folder.js";
+import { isSotabFolder, readSotab } from "./sotab.js";
+import type { Dataset } from "./types.js";
+
+const openOptions = z.strictObject({
+  task: z.enum(["cta", "cpa"]).default("cta"),
+  /** SOTAB's layout: "full", "small" or the name of a training ground-truth file. */
+  trainFile: z.string().default("full"),
+  /** Of the split by table, where labels.csv gives none. */
+  seed: z.int().default(0),
+});
+export type OpenOptions = z.input<typeof openOptions>;
+
+/**
+ * Opens a folder of labelled tables, whichever layout it has: CSV files with a `labels.csv`, or SOTAB's. A folder with subfolders CTA and CPA
+ * stands for the one of the task.
+ * @throws AegirError ERR_DATA where it has neither layout
+ */
+export async function openDataset(dir: string, options: OpenOptions = {}): Promise<Dataset> {
+  const settings = parseOptions("openDataset", openOptions, options);
+  if (!existsSync(dir)) throw new AegirError("ERR_DATA", `${dir}: no such folder`);
+  if (!statSync(dir).isDirectory()) {
+    throw new AegirError("ERR_DATA", `${dir}: a file, expected a folder of labelled tables`);
+  }
+  if (existsSync(path.join(dir, LABELS_FILE))) return readCsvFolder(dir, settings);
+  for (const folder of [dir, path.join(dir, settings.task.toUpperCase())]) {
+    if (await isSotabFolder(folder)) return readSotab(folder, settings);
+  }
+  throw new AegirError(
+    "ERR_DATA",
+    `${dir}: no labelled tables; expected CSV files with a ${LABELS_FILE}, or SOTAB's layout (Train, Validation and Test folders with ground-truth CSVs beside them)`,
+  );
+}

@@ -14,7 +14,7 @@ import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.
 import { ParlTrainee } from "./parlTrainee.js";
 import { Meter, type ProgressListener } from "./progress.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
-import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
+import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
 import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
@@ -74,7 +74,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   using cleanup = new Scope();
   const parts = buildSwarm(specialists, geometry, options, name);
   try {
-    if (init && !recorded) await initialiseSwarm(parts.swarm, init);
+    const start = await startingRun(out, init, recorded);
+    if (start !== null) await initialiseSwarm(parts.swarm, start);
     if (out) {
       const config: RunConfig = {
         kind: "parl",
@@ -82,6 +83,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
         model: parts.swarm.primary.options,
         serialise: serialiser.options,
         options,
+        init: init ?? null,
         data: dataSource ?? null,
         swarm: swarmConfig(parts.swarm),
       };

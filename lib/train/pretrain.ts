@@ -97,6 +97,7 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
       model: model.options,
       serialise: serialiser.options,
       options,
+      init: null,
       data: dataSource ?? null,
     };
     if (out) await openRun(out, config, recorded);

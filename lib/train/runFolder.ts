@@ -28,6 +28,8 @@ export interface RunConfig {
   serialise: { [key: string]: MetricValue };
   /** Options of the training, with every default filled in. */
   options: { [key: string]: MetricValue };
+  /** Run whose weights it started from; null: none. */
+  init: string | null;
   /** Where the data came from, for people and for the commands; null: given in memory. */
   data: { [key: string]: MetricValue } | null;
   swarm?: { [key: string]: MetricValue };
@@ -42,6 +44,7 @@ const configSchema = z.looseObject({
   model: z.looseObject({}),
   serialise: z.looseObject({}),
   options: z.looseObject({}),
+  init: z.string().nullable(),
   data: z.looseObject({}).nullable(),
   swarm: z.looseObject({}).optional(),
 });
@@ -53,8 +56,8 @@ const configSchema = z.looseObject({
  */
 export async function openRun(dir: string, config: RunConfig, recorded: RunConfig | null): Promise<void> {
   if (recorded) {
-    const { data: _, ...before } = recorded;
-    const { data: __, ...now } = JSON.parse(JSON.stringify(config)) as RunConfig;
+    const { data: _, init: __, ...before } = recorded;
+    const { data: ___, init: ____, ...now } = JSON.parse(JSON.stringify(config)) as RunConfig;
     const difference = firstDifference(before, now);
     if (!difference) return;
     const { path, left, right } = difference;
@@ -113,6 +116,16 @@ export async function readRunConfig(dir: string): Promise<RunConfig> {
   }
   const { format: _, ...config } = checked.data;
   return config as unknown as RunConfig;
+}
+
+/** The run that a training starts from, unless it continues from a checkpoint of its own. */
+export async function startingRun(
+  dir: string | undefined,
+  init: string | undefined,
+  recorded: RunConfig | null,
+): Promise<string | null> {
+  if (!recorded) return init ?? null;
+  return (await hasCheckpoint(join(dir!, "checkpoint"))) ? null : recorded.init;
 }
 
 /** The folder of a run's usable weights. @throws AegirError ERR_CHECKPOINT where the run has none yet */

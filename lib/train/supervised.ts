@@ -13,7 +13,7 @@ import type { MetricValue } from "./metricsLog.js";
 import { ModelTrainee } from "./modelTrainee.js";
 import { modelLogits, predict } from "./predict.js";
 import type { ProgressListener } from "./progress.js";
-import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
+import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
@@ -120,13 +120,15 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     { seed: options.seed, threads: options.threads, name },
   );
   try {
-    if (init && !recorded) await initialiseFrom(model, init);
+    const start = await startingRun(out, init, recorded);
+    if (start !== null) await initialiseFrom(model, start);
     const config: RunConfig = {
       kind: "supervised",
       task: dataset.task,
       model: model.options,
       serialise: serialiser.options,
       options,
+      init: init ?? null,
       data: dataSource ?? null,
     };
     if (out) await openRun(out, config, recorded);

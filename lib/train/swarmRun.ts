@@ -133,6 +133,7 @@ export async function saveSpecialists(
       model: model.options,
       serialise: serialiser.options,
       options: {},
+      init: null,
       data: null,
     };
     await openRun(own, config, null);

@@ -6,6 +6,7 @@ import { number } from "./settings.js";
 export interface DataFlags {
   data?: string;
   task?: Task;
+  trainFile?: string;
   tables?: number;
   dataSeed?: number;
 }
@@ -18,12 +19,13 @@ export function addDataOptions(command: Command): Command {
       "folder of labelled tables (SOTAB's layout, or CSV files with a labels.csv); absent: generated",
     )
     .addOption(new Option("--task <task>", "what is annotated").choices(["cta", "cpa"]).default("cta"))
+    .option("--train-file <name>", "SOTAB's layout: full, small, or a training ground-truth file (default: full)")
     .option("--tables <n>", "generated tables (default: 600)", number)
     .option("--data-seed <n>", "seed of the generated tables (default: 0)", number);
 }
 
-export function sourceFrom({ data, task, tables, dataSeed }: DataFlags): DataSource {
-  if (data !== undefined) return folderSource(data, task);
+export function sourceFrom({ data, task, trainFile, tables, dataSeed }: DataFlags): DataSource {
+  if (data !== undefined) return folderSource(data, task, trainFile);
   return generatedSource({
     ...(tables === undefined ? {} : { tables }),
     ...(dataSeed === undefined ? {} : { seed: dataSeed }),

@@ -3,13 +3,14 @@ import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { AegirError } from "../errors.js";
 import { register as registerAnnotate } from "./annotate.js";
+import { register as registerDemo } from "./demo.js";
 import { register as registerDoctor } from "./doctor.js";
 import { register as registerEvaluate } from "./evaluate.js";
 import { register as registerSetup } from "./setup.js";
 import { register as registerTrain } from "./train.js";
 
 /** Every command stands in a file of its own and adds itself here. */
-const commands = [registerSetup, registerDoctor, registerTrain, registerEvaluate, registerAnnotate];
+const commands = [registerSetup, registerDoctor, registerTrain, registerEvaluate, registerAnnotate, registerDemo];
 
 const json = process.argv.includes("--json");
 

@@ -1,6 +1,8 @@
+import { resolve } from "node:path";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { type GeneratorOptions, generateDataset, generatorOptions } from "../data/generator.js";
+import { openDataset } from "../data/open.js";
 import type { Dataset, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { readRunConfig } from "./runFolder.js";
@@ -8,7 +10,13 @@ import { readRunConfig } from "./runFolder.js";
 /** Where labelled tables come from; recorded in a run's config.json, so that a run can be resumed and evaluated by its folder. */
 export const dataSourceSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("generated"), options: generatorOptions }),
-  z.strictObject({ kind: z.literal("folder"), dir: z.string(), task: z.enum(["cta", "cpa"]) }),
+  z.strictObject({
+    kind: z.literal("folder"),
+    dir: z.string(),
+    task: z.enum(["cta", "cpa"]),
+    /** SOTAB's layout: "full", "small" or the name of a training ground-truth file. */
+    trainFile: z.string(),
+  }),
 ]);
 export type DataSource = z.output<typeof dataSourceSchema>;
 
@@ -16,14 +24,15 @@ export function generatedSource(options: GeneratorOptions = {}): DataSource {
   return { kind: "generated", options: parseOptions("generateDataset", generatorOptions, options) };
 }
 
-export function folderSource(dir: string, task: Task = "cta"): DataSource {
-  return { kind: "folder", dir, task };
+export function folderSource(dir: string, task: Task = "cta", trainFile = "full"): DataSource {
+  return { kind: "folder", dir: resolve(dir), task, trainFile };
 }
 
 /** @throws AegirError ERR_DATA where a folder has no labelled tables */
 export async function openDataSource(source: DataSource): Promise<Dataset> {
   if (source.kind === "generated") return generateDataset(source.options);
-  throw new AegirError("ERR_DATA", `${source.dir}: folders are read by the readers of lib/data`);
+  const { dir, task, trainFile } = source;
+  return openDataset(dir, { task, trainFile });
 }
 
 /** The recorded source of a run's data. @throws AegirError ERR_CONFIG where the run was given its data in memory */

@@ -1,9 +1,21 @@
 import { DOMAIN_NAMES, type GeneratorOptions } from "../data/generator.js";
+import { FAMILIES, labelFamilies } from "../data/families.js";
+import type { Dataset } from "../data/types.js";
 import type { DemoPlan, SpecialistGroup } from "./demo.js";
 
 /** One specialist a domain of the generated tables. */
 export function domainGroups(): SpecialistGroup[] {
   return DOMAIN_NAMES.map((id) => ({ id, keep: (column) => column.domain === id }));
+}
+
+/** One specialist a family of labels, of the families that the data has training columns of. */
+export function familyGroups(dataset: Dataset): SpecialistGroup[] {
+  const families = labelFamilies(dataset);
+  const present = new Set(dataset.splits.train.map(({ label }) => families.get(label)));
+  return FAMILIES.filter((family) => present.has(family)).map((id) => ({
+    id,
+    keep: ({ label }) => families.get(label) === id,
+  }));
 }
 
 /** Tables of the demo: enough test columns that a point of macro F1 means something. */

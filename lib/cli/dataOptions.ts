@@ -19,7 +19,10 @@ export function addDataOptions(command: Command): Command {
       "folder of labelled tables (SOTAB's layout, or CSV files with a labels.csv); absent: generated",
     )
     .addOption(new Option("--task <task>", "what is annotated").choices(["cta", "cpa"]).default("cta"))
-    .option("--train-file <name>", "SOTAB's layout: full, small, or a training ground-truth file (default: full)")
+    .option(
+      "--train-file <name>",
+      "SOTAB's layout: full, small, or a training ground-truth file (default: full)",
+    )
     .option("--tables <n>", "generated tables (default: 600)", number)
     .option("--data-seed <n>", "seed of the generated tables (default: 0)", number);
 }

@@ -35,7 +35,10 @@ export function register(program: Command): void {
     .option("--seed <n>", "seed of the data and of all trainings", number, 0)
     .option("--data <dir>", "real tables in SOTAB's layout; specialists are trained on families of labels")
     .addOption(new Option("--task <task>", "what is annotated").choices(["cta", "cpa"]).default("cta"))
-    .option("--train-file <name>", "SOTAB's layout: full, small, or a training ground-truth file (default: small)")
+    .option(
+      "--train-file <name>",
+      "SOTAB's layout: full, small, or a training ground-truth file (default: small)",
+    )
     .option("--out <dir>", "folder for runs and report (default: runs/demo-<n>, the first free)")
     .option("--quiet", "show no progress")
     .option("--json", "print the result as JSON")

@@ -10,7 +10,14 @@ import { register as registerSetup } from "./setup.js";
 import { register as registerTrain } from "./train.js";
 
 /** Every command stands in a file of its own and adds itself here. */
-const commands = [registerSetup, registerDoctor, registerTrain, registerEvaluate, registerAnnotate, registerDemo];
+const commands = [
+  registerSetup,
+  registerDoctor,
+  registerTrain,
+  registerEvaluate,
+  registerAnnotate,
+  registerDemo,
+];
 
 const json = process.argv.includes("--json");
 

@@ -1,5 +1,5 @@
-import { DOMAIN_NAMES, type GeneratorOptions } from "../data/generator.js";
 import { FAMILIES, labelFamilies } from "../data/families.js";
+import { DOMAIN_NAMES, type GeneratorOptions } from "../data/generator.js";
 import type { Dataset } from "../data/types.js";
 import type { DemoPlan, SpecialistGroup } from "./demo.js";
 

@@ -42,27 +42,17 @@ export async function readSotab(dir: string, options: SotabOptions): Promise<Dat
   const splits: Record<Split, LabelledColumn[]> = { train: [], validation: [], test: [] };
   const warnings: string[] = [];
   const excluded = new Set(options.excludeSites ?? []);
-  const tableSplit = new Map<string, Split>();
+  const splitOf = new Map<string, Split>();
   for (const split of SPLITS) {
     const file = chooseFile(dir, files, split, options.trainFile ?? "full");
     if (!file) continue;
     const { rows, doubled } = await readGroundTruth(path.join(dir, file), options.task);
     if (doubled > 0)
       warnings.push(`${file}: ${doubled} further labels on columns that have one; kept as alternatives`);
-    for (const row of rows) {
-      if (split === "train" && excluded.has(siteOf(row.table))) continue;
-      const other = tableSplit.get(row.table);
-      if (other && other !== split) {
-        throw new AegirError(
-          "ERR_DATA",
-          `${file}, line ${row.line}: table '${row.table}' is in the splits ${other} and ${split}, expected in one`,
-        );
-      }
-      tableSplit.set(row.table, split);
-      const table = tables.get(row.table) ?? (await readTable(dir, row, file, options.maxRows ?? 2000));
-      tables.set(row.table, table);
-      splits[split].push(toLabelled(row, table, file));
-    }
+    const kept = rows.filter((row) => split !== "train" || !excluded.has(siteOf(row.table)));
+    for (const row of kept) claimSplit(splitOf, split, row, file);
+    await readTables(dir, kept, file, tables, options.maxRows ?? 2000);
+    splits[split] = kept.map((row) => toLabelled(row, tables.get(row.table)!, file));
   }
   const labels = new Set(SPLITS.flatMap((split) => splits[split].map((column) => column.label)));
   const dataset = {
@@ -110,6 +100,38 @@ function chooseFile(dir: string, files: readonly string[], split: Split, trainFi
     "ERR_DATA",
     `${dir}: no training file '${trainFile}'; it has ${candidates.join(", ") || "none"}`,
   );
+}
+
+/** Notes the split of a row's table; a table in two splits would leak. */
+function claimSplit(splitOf: Map<string, Split>, split: Split, row: GroundTruthRow, file: string): void {
+  const other = splitOf.get(row.table) ?? split;
+  if (other !== split) {
+    throw new AegirError(
+      "ERR_DATA",
+      `${file}, line ${row.line}: table '${row.table}' is in the splits ${other} and ${split}, expected in one`,
+    );
+  }
+  splitOf.set(row.table, split);
+}
+
+/** Files read at a time. */
+const CONCURRENCY = 32;
+
+async function readTables(
+  dir: string,
+  rows: readonly GroundTruthRow[],
+  file: string,
+  tables: Map<string, Table>,
+  maxRows: number,
+): Promise<void> {
+  const first = new Map(rows.map((row) => [row.table, row]));
+  const wanted = [...first.values()].filter((row) => !tables.has(row.table));
+  for (let start = 0; start < wanted.length; start += CONCURRENCY) {
+    const part = wanted.slice(start, start + CONCURRENCY);
+    for (const table of await Promise.all(part.map((row) => readTable(dir, row, file, maxRows)))) {
+      tables.set(table.name, table);
+    }
+  }
 }
 
 async function readTable(dir: string, row: GroundTruthRow, file: string, maxRows: number): Promise<Table> {

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { AegirError } from "../errors.js";
 import { register as registerAnnotate } from "./annotate.js";
+import { register as registerData } from "./data.js";
 import { register as registerDemo } from "./demo.js";
 import { register as registerDoctor } from "./doctor.js";
 import { register as registerEvaluate } from "./evaluate.js";
@@ -17,6 +18,7 @@ const commands = [
   registerEvaluate,
   registerAnnotate,
   registerDemo,
+  registerData,
 ];
 
 const json = process.argv.includes("--json");

@@ -5,7 +5,7 @@ import { parse } from "csv-parse/sync";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
-import { RecordSample, RecordSplitter } from "./csv-records.js";
+import { RecordSample, RecordSplitter } from "./csvRecords.js";
 import {
   DELIMITERS,
   detectDelimiter,
@@ -14,7 +14,7 @@ import {
   type Encoding,
   looksUtf8,
   refuseNonText,
-} from "./csv-sniff.js";
+} from "./csvSniff.js";
 import type { Column, Table } from "./types.js";
 
 export const csvOptions = z.strictObject({

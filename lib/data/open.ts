@@ -3,7 +3,7 @@ import path from "node:path";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
-import { LABELS_FILE, readCsvFolder } from "./csv-folder.js";
+import { LABELS_FILE, readCsvFolder } from "./csvFolder.js";
 import { isSotabFolder, readSotab } from "./sotab.js";
 import type { Dataset } from "./types.js";
 

@@ -4,7 +4,7 @@ import path from "node:path";
 import { gunzipSync } from "node:zlib";
 import { AegirError } from "../errors.js";
 import { SPLITS } from "./dataset.js";
-import { type GroundTruthRow, readGroundTruth } from "./ground-truth.js";
+import { type GroundTruthRow, readGroundTruth } from "./groundTruth.js";
 import type { Column, Dataset, LabelledColumn, Split, Table, Task } from "./types.js";
 
 const SPLIT_PATTERNS: Record<Split, RegExp> = {

@@ -4,7 +4,7 @@ import path from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CsvOptions, parseCsv, readCsv, readCsvStream } from "../../lib/data/csv.js";
-import { formatCsv, formatRecord } from "../../lib/data/csv-write.js";
+import { formatCsv, formatRecord } from "../../lib/data/csvWrite.js";
 import type { Table } from "../../lib/data/types.js";
 
 let folder = "";

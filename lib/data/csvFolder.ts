@@ -4,9 +4,9 @@ import path from "node:path";
 import { AegirError } from "../errors.js";
 import { replaceDirectory } from "../train/atomic.js";
 import { readCsv } from "./csv.js";
-import { formatCsv, formatRecord, hasHeader } from "./csv-write.js";
+import { formatCsv, formatRecord, hasHeader } from "./csvWrite.js";
 import { SPLITS } from "./dataset.js";
-import { type GroundTruthRow, readGroundTruth } from "./ground-truth.js";
+import { type GroundTruthRow, readGroundTruth } from "./groundTruth.js";
 import { splitTables } from "./split.js";
 import type { Dataset, LabelledColumn, Split, Table, Task } from "./types.js";
 

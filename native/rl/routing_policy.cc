@@ -1,0 +1,205 @@
+#include "native/rl/routing_policy.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "native/core/dtype.h"
+#include "native/core/error.h"
+#include "native/kernels/capped_bernoulli.h"
+
+namespace aegir::rl {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+constexpr int64_t kMaxSpecialists = 128;
+
+// z as the kernels read it: contiguous (R,n) doubles without a graph.
+at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
+  check(z.dim() == 2, ErrorCode::Shape, name, ": expected (R,n), got ", z.sizes());
+  check(z.size(1) <= kMaxSpecialists, ErrorCode::Shape, name, ": expected at most ", kMaxSpecialists,
+        " specialists, got ", z.size(1));
+  const auto type = z.scalar_type();
+  check(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, ErrorCode::Dtype, name,
+        ": expected f32, f64 or bf16, got ", dtypeName(type));
+  check(z.is_cpu(), ErrorCode::Device, name, ": expected a tensor on cpu, got one on ", z.device().str());
+  const at::Tensor ready = z.detach().to(at::kDouble).contiguous();
+  const double* values = ready.const_data_ptr<double>();
+  for (int64_t i = 0; i < ready.numel(); ++i) {
+    check(values[i] < INFINITY, ErrorCode::NonFinite, name,
+          ": expected finite logits, or -inf for a forbidden ", "specialist, got ", values[i], " at [",
+          i / ready.size(1), ", ", i % ready.size(1), "]");
+  }
+  return ready;
+}
+
+kernels::CappedBernoulliPolicy policyOf(const at::Tensor& ready, int64_t cap) {
+  check(cap >= 0, ErrorCode::Argument, "cap: expected at least 0, got ", cap);
+  return {ready.const_data_ptr<double>(), ready.size(0), ready.size(1), std::min(cap, ready.size(1))};
+}
+
+struct Moments {
+  at::Tensor marginals;  // (R,n)
+  at::Tensor logZ;       // (R)
+};
+
+Moments momentsOf(const at::Tensor& ready, int64_t cap) {
+  Moments out{at::empty(ready.sizes(), ready.options()), at::empty({ready.size(0)}, ready.options())};
+  kernels::cappedBernoulliMarginals(policyOf(ready, cap), out.marginals.mutable_data_ptr<double>(),
+                                    out.logZ.mutable_data_ptr<double>());
+  return out;
+}
+
+// Sum over specialists of p * x (R,n) → (R), where p = 0 hides an infinite x: 0 * inf of a forbidden
+// specialist is 0.
+at::Tensor expectation(const at::Tensor& p, const at::Tensor& x) {
+  return at::where(p.gt(0), p * x, 0.0).sum(-1);
+}
+
+at::ScalarType resultType(const at::Tensor& z) {
+  return z.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Actions as (G,R,n) doubles, each possible under the policy.
+at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, int64_t cap) {
+  const auto sizes = actions.sizes();
+  const bool fits = (actions.dim() == 2 && sizes == ready.sizes()) ||
+                    (actions.dim() == 3 && sizes.slice(1) == ready.sizes());
+  check(fits, ErrorCode::Shape, "actions: expected (R,n) or (G,R,n) with z's (R,n) = ", ready.sizes(),
+        ", got ", sizes);
+  check(actions.scalar_type() == at::kBool, ErrorCode::Dtype, "actions: expected bool, got ",
+        dtypeName(actions.scalar_type()));
+  const at::Tensor flat = (actions.dim() == 2 ? actions.unsqueeze(0) : actions).contiguous();
+  const bool* on = flat.const_data_ptr<bool>();
+  const double* z = ready.const_data_ptr<double>();
+  const int64_t n = ready.size(1);
+  for (int64_t row = 0; row < flat.size(0) * flat.size(1); ++row) {
+    const int64_t r = row % ready.size(0);
+    int64_t active = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if (!on[row * n + i]) continue;
+      ++active;
+      check(z[r * n + i] > -INFINITY, ErrorCode::Argument, "actions: row ", r, " activates specialist ", i,
+            ", which z forbids (-inf)");
+    }
+    check(active <= cap, ErrorCode::Argument, "actions: row ", r, " activates ", active,
+          " specialists, the cap is ", cap, "; pass the cap that the action was drawn with");
+  }
+  return flat.to(at::kDouble);
+}
+
+struct LogProb : public torch::autograd::Function<LogProb> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& z, const at::Tensor& ready,
+                            const at::Tensor& actions, int64_t cap) {
+    const Moments moments = momentsOf(ready, cap);
+    context->save_for_backward({actions, moments.marginals});
+    context->saved_data["dtype"] = static_cast<int64_t>(z.scalar_type());
+    return (expectation(actions, ready) - moments.logZ).to(resultType(z));
+  }
+
+  // d logp/dz = a - mu, summed over the draws.
+  static tensor_list backward(AutogradContext* context, tensor_list outputs) {
+    const auto saved = context->get_saved_variables();
+    const auto type = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
+    const auto weights = outputs[0].to(at::kDouble).unsqueeze(-1);  // (G,R,1)
+    return {((saved[0] - saved[1]) * weights).sum(0).to(type), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+struct Stats : public torch::autograd::Function<Stats> {
+  static tensor_list forward(AutogradContext* context, const at::Tensor& z, const at::Tensor& ready,
+                             const at::Tensor& old, int64_t cap) {
+    const Moments moments = momentsOf(ready, cap);
+    at::Tensor logZOld = at::empty_like(moments.logZ);
+    kernels::cappedBernoulliLogZ(policyOf(old, cap), logZOld.mutable_data_ptr<double>());
+    const at::Tensor entropy = moments.logZ - expectation(moments.marginals, ready);
+    const at::Tensor kl = expectation(moments.marginals, ready - old) - moments.logZ + logZOld;
+    context->save_for_backward({ready, old});
+    context->saved_data["cap"] = cap;
+    context->saved_data["dtype"] = static_cast<int64_t>(z.scalar_type());
+    context->set_materialize_grads(false);
+    const auto type = resultType(z);
+    return {moments.marginals.to(type), entropy.to(type), kl.to(type)};
+  }
+
+  // Every output is a function of z through the moments: dmu = Cov dz, dH/dz = -Cov z, dKL/dz = Cov (z -
+  // zOld).
+  static tensor_list backward(AutogradContext* context, tensor_list outputs) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& ready = saved[0];
+    at::Tensor direction = at::zeros_like(ready);
+    if (outputs[0].defined()) direction += outputs[0].to(at::kDouble);
+    if (outputs[1].defined()) direction -= scaledRows(outputs[1], ready);
+    if (outputs[2].defined()) direction += scaledRows(outputs[2], ready - saved[1]);
+    at::Tensor grad = at::empty_like(ready);
+    kernels::cappedBernoulliCovariance(policyOf(ready, context->saved_data["cap"].toInt()),
+                                       direction.const_data_ptr<double>(), grad.mutable_data_ptr<double>());
+    const auto type = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
+    return {grad.to(type), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  // rows (R) times x (R,n); a row of weight 0 gives 0 whatever x is.
+  static at::Tensor scaledRows(const at::Tensor& rows, const at::Tensor& x) {
+    const at::Tensor weights = rows.to(at::kDouble).unsqueeze(-1);
+    return at::where(weights.ne(0), weights * x, 0.0);
+  }
+};
+
+}  // namespace
+
+at::Tensor cappedBernoulliLogProb(const at::Tensor& z, const at::Tensor& actions, int64_t cap) {
+  const at::Tensor ready = checkedLogits(z, "z");
+  const at::Tensor chosen = checkedActions(actions, ready, cap);
+  c10::AutoGradMode withGraph(z.requires_grad());
+  const at::Tensor logp = LogProb::apply(z, ready, chosen, cap);  // (G,R)
+  return actions.dim() == 2 ? logp.squeeze(0) : logp;
+}
+
+at::Tensor cappedBernoulliSample(const at::Tensor& z, int64_t cap, int64_t draws,
+                                 const at::Generator& generator) {
+  const at::Tensor ready = checkedLogits(z, "z");
+  check(draws >= 0, ErrorCode::Argument, "draws: expected at least 0, got ", draws);
+  const auto policy = policyOf(ready, cap);
+  const at::Tensor uniforms = at::rand({draws, policy.rows, policy.n}, generator, ready.options());
+  at::Tensor actions = at::empty(uniforms.sizes(), ready.options().dtype(at::kBool));
+  kernels::cappedBernoulliSample(policy, uniforms.const_data_ptr<double>(), draws,
+                                 actions.mutable_data_ptr<bool>());
+  return actions;
+}
+
+at::Tensor cappedBernoulliMode(const at::Tensor& z, int64_t cap, double threshold) {
+  const at::Tensor ready = checkedLogits(z, "z");
+  check(threshold >= 0 && threshold <= 1, ErrorCode::Argument, "threshold: expected a number in [0, 1], got ",
+        threshold);
+  at::Tensor actions = at::empty(ready.sizes(), ready.options().dtype(at::kBool));
+  kernels::cappedBernoulliMode(policyOf(ready, cap), std::log(threshold) - std::log1p(-threshold),
+                               actions.mutable_data_ptr<bool>());
+  return actions;
+}
+
+CappedBernoulliStats cappedBernoulliStats(const at::Tensor& z, int64_t cap, const at::Tensor& zOld) {
+  const at::Tensor ready = checkedLogits(z, "z");
+  // Without zOld the policy stands in for it: a KL of 0, left out of the result.
+  at::Tensor old = ready;
+  if (zOld.defined()) {
+    check(zOld.sizes() == z.sizes(), ErrorCode::Shape, "zOld: expected the shape of z ", z.sizes(), ", got ",
+          zOld.sizes());
+    old = checkedLogits(zOld, "zOld");
+  }
+  c10::AutoGradMode withGraph(z.requires_grad());
+  const auto outputs = Stats::apply(z, ready, old, cap);
+  return {outputs[0], outputs[1], zOld.defined() ? outputs[2] : at::Tensor()};
+}
+
+}  // namespace aegir::rl

@@ -85,7 +85,7 @@ function email(source: Source) {
   const { random } = source;
   const write = handle(source);
   const shared = random.chance(0.3) ? source.entity(0).host : null;
-  const obfuscated = random.chance(0.1);
+  const obfuscated = source.format([false, false, false, false, true]);
   return (row: number) => {
     const { first, last, host } = source.entity(row);
     const local = write(source.ascii(first), source.ascii(last));

@@ -1,0 +1,261 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { chooseCells, utf8Prefix } from "../../lib/data/cells.js";
+import { columnVector, contextCandidates, maximalMarginalRelevance } from "../../lib/data/context.js";
+import { Random } from "../../lib/data/random.js";
+import { Serialiser, type SerialiserOptions } from "../../lib/data/serialise.js";
+import type { EncodedExample, Table } from "../../lib/data/types.js";
+import { numRoles, Role, Token, vocabSize } from "../../lib/data/vocabulary.js";
+
+const tableOf = (...columns: (string[] | { header: string; cells: string[] })[]): Table => ({
+  name: "t",
+  columns: columns.map((column) => (Array.isArray(column) ? { header: null, cells: column } : column)),
+});
+
+/** An example as text: specials by name, roles as one digit a token. */
+function shown({ ids, roles }: EncodedExample): [string, string] {
+  const names = Object.entries(Token);
+  let text = "";
+  let bytes: number[] = [];
+  const flush = () => {
+    text += Buffer.from(bytes).toString("utf8");
+    bytes = [];
+  };
+  for (const id of ids) {
+    if (id < 256) bytes.push(id);
+    else {
+      flush();
+      text += `<${names.find(([, value]) => value === id)![0]}>`;
+    }
+  }
+  flush();
+  return [text, [...roles].join("")];
+}
+
+const tables = fc
+  .tuple(fc.integer({ min: 1, max: 7 }), fc.integer({ min: 0, max: 9 }))
+  .chain(([width, rows]) =>
+    fc.array(
+      fc.record({
+        header: fc.option(fc.string({ maxLength: 30 })),
+        cells: fc.array(
+          fc.oneof(fc.string({ unit: "binary", maxLength: 80 }), fc.constant(""), fc.constant("same")),
+          {
+            minLength: rows,
+            maxLength: rows,
+          },
+        ),
+      }),
+      { minLength: width, maxLength: width },
+    ),
+  )
+  .map((columns): Table => ({ name: "t", columns }));
+
+const options = fc.record({
+  maxTokens: fc.integer({ min: 8, max: 300 }),
+  targetShare: fc.double({ min: 0.1, max: 1, noNaN: true }),
+  maxContext: fc.integer({ min: 0, max: 5 }),
+  targetCells: fc.integer({ min: 1, max: 12 }),
+  contextCells: fc.integer({ min: 1, max: 5 }),
+  cellBytes: fc.integer({ min: 4, max: 60 }),
+  headers: fc.boolean(),
+  shuffle: fc.boolean(),
+  pool: fc.constantFrom("mean" as const, "decision" as const),
+  seed: fc.integer(),
+});
+
+describe("laws of serialisation", () => {
+  it("keeps to the budget, uses valid ids and roles, ends with the decision token, pools the target alone", () => {
+    fc.assert(
+      fc.property(tables, options, fc.nat(), fc.option(fc.nat()), (table, settings, at, main) => {
+        const width = table.columns.length;
+        const mainColumn = main === null ? undefined : main % width;
+        const { ids, roles, pool } = new Serialiser(settings).encode(table, {
+          column: at % width,
+          mainColumn,
+        });
+        expect(ids.length).toBeGreaterThan(0);
+        expect(ids.length).toBeLessThanOrEqual(settings.maxTokens);
+        expect([roles.length, pool.length]).toEqual([ids.length, ids.length]);
+        expect(ids.every((id) => id >= 0 && id < vocabSize && id !== Token.PAD)).toBe(true);
+        expect(roles.every((role) => role > 0 && role < numRoles)).toBe(true);
+        expect(ids[ids.length - 1]).toBe(Token.CLS);
+        expect(ids.filter((id) => id === Token.CLS)).toHaveLength(1);
+        expect(pool[pool.length - 1]).toBe(1);
+        const pooled = pool.indexOf(1);
+        expect(pool.slice(pooled).every((flag) => flag === 1)).toBe(true);
+        if (settings.pool === "decision") expect(pooled).toBe(ids.length - 1);
+        const outside = new Set(roles.slice(0, pooled));
+        if (settings.pool === "mean") expect(outside.has(Role.target)).toBe(false);
+        if (!settings.headers) expect(roles.includes(Role.header)).toBe(false);
+        if (settings.maxContext === 0) expect(roles.includes(Role.context)).toBe(false);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("never cuts a character: every run of bytes is valid UTF-8", () => {
+    fc.assert(
+      fc.property(tables, options, (table, settings) => {
+        const { ids } = new Serialiser(settings).encode(table, { column: 0 });
+        const decoder = new TextDecoder("utf-8", { fatal: true });
+        let run: number[] = [];
+        for (const id of ids) {
+          if (id < 256) run.push(id);
+          else {
+            decoder.decode(Uint8Array.from(run));
+            run = [];
+          }
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("is deterministic, and the epoch matters only where cells are shuffled or sampled", () => {
+    fc.assert(
+      fc.property(tables, options, (table, settings) => {
+        const encode = (epoch: number) => new Serialiser(settings).encode(table, { column: 0 }, 3, epoch);
+        expect(encode(1)).toEqual(encode(1));
+        const rows = table.columns[0]!.cells.length;
+        const whole = rows <= Math.min(settings.targetCells, settings.contextCells);
+        if (whole && !settings.shuffle) expect(encode(2)).toEqual(encode(1));
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("layout", () => {
+  const table = tableOf(
+    { header: "city", cells: ["Rome", "Oslo", "Rome", ""] },
+    { header: "price", cells: ["1.50", "2.00", "", "3.25"] },
+    { header: "note", cells: ["", "", "", ""] },
+  );
+
+  it("context first, then the target and its decision token; distinct cells before repeats; empty columns are no context", () => {
+    const [text, roles] = shown(new Serialiser({ maxTokens: 64 }).encode(table, { column: 0 }));
+    expect(text).toBe("<CELL>1.50<CELL>2.00<CELL>3.25<SEP><CELL>Rome<CELL>Oslo<CELL>Rome<CLS>");
+    expect(roles).toBe(`${"1".repeat(16)}${"3".repeat(16)}`);
+  });
+
+  it("marks CPA's subject by its role, and headers by theirs where they are on", () => {
+    const serialiser = new Serialiser({ maxTokens: 64, maxContext: 0, headers: true });
+    const [text, roles] = shown(serialiser.encode(table, { column: 1, mainColumn: 0 }));
+    expect(text).toBe(
+      "<HEADER>city<CELL>Rome<CELL>Oslo<CELL>Rome<SEP><HEADER>price<CELL>1.50<CELL>2.00<CELL>3.25<CLS>",
+    );
+    expect(roles).toBe(`44444${"2".repeat(16)}444444${"3".repeat(16)}`);
+  });
+
+  it("gives an empty column a valid example", () => {
+    expect(shown(new Serialiser({ maxContext: 0 }).encode(table, { column: 2 }))).toEqual(["<CLS>", "3"]);
+    expect(
+      shown(
+        new Serialiser().encode({ name: "none", columns: [{ header: null, cells: [] }] }, { column: 0 }),
+      )[0],
+    ).toBe("<CLS>");
+  });
+
+  it("gives the target its share first and hands on what is left, both ways", () => {
+    const long = Array.from({ length: 20 }, (_, i) => `value number ${i}`);
+    const tokens = (columns: string[][], role: number) => {
+      const settings = { maxTokens: 100, targetShare: 0.6, targetCells: 20, contextCells: 20 };
+      return new Serialiser(settings)
+        .encode(tableOf(...columns), { column: 0 })
+        .roles.filter((r) => r === role).length;
+    };
+    // Both are long: 60 and 40, up to a cell that is too short to be worth cutting.
+    expect(tokens([long, long], Role.target)).toBeGreaterThan(56);
+    expect(tokens([long, long], Role.target)).toBeLessThanOrEqual(60);
+    expect(tokens([long, long], Role.context)).toBeGreaterThan(36);
+    // A short target leaves its share to the context, and a short context to the target.
+    expect(tokens([["ab"], long], Role.context)).toBeGreaterThan(92);
+    expect(tokens([long, ["ab"]], Role.target)).toBeGreaterThan(92);
+  });
+
+  it("refuses a column that is not there, and unknown or impossible options", () => {
+    expect(() => new Serialiser().encode(table, { column: 3 })).toThrow(
+      /column was 3, but table 't' has columns 0 to 2/,
+    );
+    expect(() => new Serialiser().encode({ name: "e", columns: [] }, { column: 0 })).toThrow(/no columns/);
+    expect(() => new Serialiser({ maxToken: 3 } as SerialiserOptions)).toThrow(/did you mean 'maxTokens'/);
+    expect(() => new Serialiser({ maxTokens: 2 })).toThrow(/maxTokens/);
+  });
+});
+
+describe("cells", () => {
+  it("cuts UTF-8 at characters, surrogate pairs included", () => {
+    const text = (limit: number) => Buffer.from(utf8Prefix("aé漢😀b", limit)).toString("utf8");
+    expect([1, 2, 3, 5, 6, 9, 10, 11, 99].map(text)).toEqual([
+      "a",
+      "a",
+      "aé",
+      "aé",
+      "aé漢",
+      "aé漢",
+      "aé漢😀",
+      "aé漢😀b",
+      "aé漢😀b",
+    ]);
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), fc.integer({ min: 0, max: 20 }), (whole, limit) => {
+        const prefix = Buffer.from(utf8Prefix(whole, limit));
+        expect(prefix.length).toBeLessThanOrEqual(limit);
+        expect(Buffer.from(whole).subarray(0, prefix.length)).toEqual(prefix);
+        // No character more would have fitted.
+        const rest = [...whole.slice(prefix.toString("utf8").length)];
+        if (rest.length > 0) expect(prefix.length + Buffer.byteLength(rest[0]!)).toBeGreaterThan(limit);
+      }),
+    );
+  });
+
+  it("samples many distinct cells by seed, and other ones each epoch", () => {
+    const column = { header: null, cells: Array.from({ length: 500 }, (_, i) => `c${i}`) };
+    const chosen = (seed: number) => chooseCells(column, 8, false, new Random(seed));
+    expect(chosen(1)).toEqual(chosen(1));
+    expect(chosen(1)).not.toEqual(chosen(2));
+    expect(new Set(chosen(1)).size).toBe(8);
+  });
+});
+
+describe("context", () => {
+  it("picks the relevant first and then the diverse", () => {
+    const column = (cells: string[]) => columnVector({ header: null, cells });
+    const target = column(["12.50", "13.75", "9.10"]);
+    const same = column(["14.50", "33.75", "9.20"]);
+    const twin = column(["14.55", "33.71", "9.25"]);
+    const other = column(["Rome", "Oslo", "Lima"]);
+    expect(maximalMarginalRelevance(target, [other, same, twin], 1, 1)[0]).not.toBe(0);
+    expect(maximalMarginalRelevance(target, [other, same, twin], 3, 1)[2]).toBe(0);
+    // With diversity, the near copy of what is picked comes last.
+    expect(maximalMarginalRelevance(target, [other, same, twin], 2, 0.3)).toContain(0);
+  });
+
+  it("bounds the candidates of a wide table, near ones included", () => {
+    for (const target of [0, 17, 4999]) {
+      const chosen = contextCandidates(5000, target, new Set([target]), 64, new Random(1));
+      expect(chosen.length).toBeLessThanOrEqual(64);
+      expect(chosen.length).toBeGreaterThan(55);
+      expect(chosen).not.toContain(target);
+      expect(chosen).toContain(target === 0 ? 1 : target - 1);
+    }
+    expect(contextCandidates(4, 1, new Set([1, 2]), 64, new Random(1))).toEqual([0, 3]);
+  });
+
+  it("is linear in the columns: 5,000 of them take at most three times as long each as 500", () => {
+    const perColumn = (width: number) => {
+      const table = tableOf(
+        ...Array.from({ length: width }, (_, c) => Array.from({ length: 6 }, (_, r) => `v${c * r} x${c}`)),
+      );
+      const serialiser = new Serialiser();
+      const before = process.cpuUsage();
+      for (let column = 0; column < width; column++) serialiser.encode(table, { column });
+      return process.cpuUsage(before).user / width;
+    };
+    perColumn(300);
+    const [narrow, wide] = [perColumn(500), perColumn(5000)];
+    // Quadratic cost would be ten times.
+    expect(wide / narrow).toBeLessThan(3);
+  });
+});

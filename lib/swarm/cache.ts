@@ -5,7 +5,7 @@ import { AegirError } from "../errors.js";
 import { batchInput } from "../model/index.js";
 import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
-import { disposeAll } from "./module.js";
+import { allOrNone, disposeAll } from "./module.js";
 import { SpecialistResult } from "./results.js";
 import type { FrozenSpecialist, SpecialistOutput } from "./specialist.js";
 
@@ -139,16 +139,6 @@ async function runBatch(
   } finally {
     inputs.dispose();
   }
-}
-
-/** All values, or the first error once every promise has settled and the other values are freed. */
-export async function allOrNone<T extends { dispose(): void }>(promises: Promise<T>[]): Promise<T[]> {
-  const settled = await Promise.allSettled(promises);
-  const failed = settled.find((one) => one.status === "rejected");
-  const values = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-  if (!failed) return values;
-  disposeAll(values);
-  throw failed.reason;
 }
 
 function checkBound(examples: number, bytesPerExample: number, maxBytes: number): void {

@@ -55,3 +55,13 @@ export function indexTensor(rows: ArrayLike<number>): NativeTensor {
 export function disposeAll(parts: Iterable<{ dispose(): void } | null | undefined>): void {
   for (const part of parts) part?.dispose();
 }
+
+/** All values, or the first error once every promise has settled and the other values are freed. */
+export async function allOrNone<T extends { dispose(): void }>(promises: Promise<T>[]): Promise<T[]> {
+  const settled = await Promise.allSettled(promises);
+  const failed = settled.find((one) => one.status === "rejected");
+  const values = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  if (!failed) return values;
+  disposeAll(values);
+  throw failed.reason;
+}

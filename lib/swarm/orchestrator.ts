@@ -1,13 +1,11 @@
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } from "../model/index.js";
 import type { Interval, NativeModule, NativeTensor, StateGeometry } from "../native/contract.js";
-import { native } from "../native/load.js";
 import { Activation, type ActivationLike } from "./activation.js";
 import { stateGeometry } from "./alignment.js";
-import { allOrNone } from "./cache.js";
 import type { RWKVStateFusion } from "./fusion.js";
 import { lengthsOfMask, type RowInputs, selectInputRows } from "./inputs.js";
-import { disposeAll } from "./module.js";
+import { allOrNone, disposeAll } from "./module.js";
 import type { OutputFusion } from "./outputFusion.js";
 import { type ActiveRows, activeRows, SpecialistResult } from "./results.js";
 import type { SpecialistRouter } from "./router.js";
@@ -36,7 +34,7 @@ export interface SwarmOutput {
   specialistOutputs: SpecialistResult[];
   /** (B,numSpecialists) bool */
   activationMask: NativeTensor;
-  /** (B,numSpecialists) f32 sigmoid(logits); null where the router did not run. */
+  /** (B,numSpecialists) sigmoid(logits); null where the router did not run. */
   scores: NativeTensor | null;
   timing: SwarmTiming;
   /** Frees every tensor of the output. */
@@ -380,13 +378,8 @@ function swarmOutput(
   trace: SwarmTrace,
 ): SwarmOutput {
   const activationMask = activation.toTensor();
-  const scores = logits && sigmoid(logits);
+  const scores = logits?.unary("sigmoid") ?? null;
   const dispose = () => disposeAll([output, ...specialistOutputs, activationMask, scores]);
   const timing = trace.timing();
   return { output, specialistOutputs, activationMask, scores, timing, dispose, [Symbol.dispose]: dispose };
-}
-
-function sigmoid(logits: NativeTensor): NativeTensor {
-  const scores = Float32Array.from(logits.data() as Float32Array, (z) => 1 / (1 + Math.exp(-z)));
-  return native().Tensor.fromData(scores, logits.shape, "f32");
 }

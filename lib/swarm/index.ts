@@ -1,6 +1,7 @@
 export { Activation, type ActivationLike } from "./activation.js";
 export { type AlignmentOptions, AlignmentProjection, latentRidge, stateGeometry } from "./alignment.js";
 export { type CacheOptions, SpecialistCache } from "./cache.js";
+export { fitAlignment } from "./fitAlignment.js";
 export {
   type FusionInput,
   type FusionMode,

@@ -1,10 +1,20 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { AegirForColumnAnnotation } from "../../lib/model/index.js";
 import type { NativeLane } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
-import { AlignmentProjection, latentRidge } from "../../lib/swarm/index.js";
-import { expectClose, testSeed } from "../rl/support.js";
-import { expectError, i64, normal } from "./support.js";
+import { AlignmentProjection, fitAlignment, latentRidge } from "../../lib/swarm/index.js";
+import { expectClose, randomOf, testSeed } from "../rl/support.js";
+import {
+  expectError,
+  i64,
+  liveTensors,
+  normal,
+  PRIMARY,
+  randomInputs,
+  specialist,
+  WIDER,
+} from "./support.js";
 
 const SOURCE = { layers: 2, heads: 2, headSize: 5 };
 const TARGET = { layers: 3, heads: 4, headSize: 3 };
@@ -105,6 +115,29 @@ describe("AlignmentProjection", () => {
     );
     await expect(alignment.forward(lane, 0, i64([1]))).rejects.toEqual(
       expectError("ERR_SHAPE", /\(b,2,5,5\)/),
+    );
+  });
+});
+
+describe("fitAlignment", () => {
+  it("brings a specialist's states closer to the primary's than the start does", async () => {
+    const primary = new AegirForColumnAnnotation(PRIMARY, { seed: 1 });
+    const model = new AegirForColumnAnnotation(WIDER, { seed: 2 });
+    const alignment = AlignmentProjection.between(model, primary);
+    const other = specialist(2, "other", WIDER, { alignment });
+    const inputs = randomInputs(randomOf(seed), 24, 16);
+    const before = liveTensors();
+    // A ridge of 1e9 Gram diagonals fits nothing: the map is zero and the residual 1.
+    const { residual: nothing } = await fitAlignment(other, primary, [inputs], { ridge: 1e9 });
+    expect(nothing).toBeCloseTo(1, 3);
+    const fresh = AlignmentProjection.between(model, primary);
+    const { residual } = await fitAlignment(specialist(2, "other", WIDER, { alignment: fresh }), primary, [
+      inputs,
+    ]);
+    expect(residual).toBeLessThan(0.9);
+    expect(liveTensors()).toBe(before);
+    await expect(fitAlignment(specialist(2, "bare", WIDER), primary, [inputs])).rejects.toEqual(
+      expectError("ERR_CONFIG", /'bare' has no alignment/),
     );
   });
 });

@@ -1,4 +1,5 @@
 export { AegirError, type ErrorCode } from "./errors.js";
+export * from "./swarm/index.js";
 export {
   type AnnotateOptions,
   type Annotator,

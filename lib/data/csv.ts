@@ -234,10 +234,14 @@ function tableWarnings(header: string[] | null, body: string[][], width: number)
       `${ragged} of ${body.length} rows read have another number of fields than ${header ? "the header" : "the first row"} (${expected}); missing cells are empty`,
     );
   }
-  const names = header?.filter((title) => title !== "") ?? [];
-  const doubled = [...new Set(names.filter((title, i) => names.indexOf(title) !== i))];
-  if (doubled.length > 0) {
-    warnings.push(`header names several columns alike: ${doubled.slice(0, 5).join(", ")}`);
+  const names = new Set<string>();
+  const doubled = new Set<string>();
+  for (const title of header ?? []) {
+    if (title !== "" && names.has(title)) doubled.add(title);
+    names.add(title);
+  }
+  if (doubled.size > 0) {
+    warnings.push(`header names several columns alike: ${[...doubled].slice(0, 5).join(", ")}`);
   }
   const empty = Array.from({ length: width }, (_, column) => column).filter((column) =>
     body.every((record) => (record[column] ?? "") === ""),

@@ -107,7 +107,7 @@ export class RecordSplitter {
 }
 
 /** Bytes of kept records, above which fewer are kept than asked for. */
-const KEPT_BYTES = 64 * 1024 * 1024;
+const KEPT_BYTES = 16 * 1024 * 1024;
 
 /** Keeps the first records of a stream and a uniform sample of the others (reservoir sampling, seeded). */
 export class RecordSample {

@@ -85,7 +85,8 @@ function fieldCounts(text: string, delimiter: string, complete: boolean): number
       empty = false;
     }
   }
-  if (complete && !empty && counts.length < SNIFF_RECORDS) counts.push(fields);
+  // A first record longer than the head is better than nothing.
+  if ((complete || counts.length === 0) && !empty && counts.length < SNIFF_RECORDS) counts.push(fields);
   return counts;
 }
 

@@ -226,6 +226,17 @@ describe("large files", () => {
   });
 });
 
+describe("wide tables", () => {
+  it("reads 5,000 columns, whose first record is longer than what detection looks at", async () => {
+    const record = (row: number) =>
+      Array.from({ length: 5000 }, (_, c) => `name of column ${c * row}`).join(";");
+    const table = await parseCsv("t", [1, 2, 3].map(record).join("\n"));
+    expect(table.delimiter).toBe(";");
+    expect(table.columns).toHaveLength(5000);
+    expect(table.columns[4999]!.cells.at(-1)).toBe("name of column 14997");
+  });
+});
+
 describe("what is no table", () => {
   const file = (name: string) => path.join(folder, name);
 

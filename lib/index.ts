@@ -1,3 +1,29 @@
+export { BatchIterator, type BatchOptions, type BatchPosition, evaluationBatches } from "./data/batches.js";
+export { type CsvOptions, type CsvTable, parseCsv, readCsv, readCsvStream } from "./data/csv.js";
+export { writeDataset } from "./data/csvFolder.js";
+export { selectColumns } from "./data/dataset.js";
+export { FAMILIES, type Family, HARD_LABELS, labelFamilies } from "./data/families.js";
+export { DOMAINS, type Domain, type GeneratorOptions, generateDataset } from "./data/generator.js";
+export {
+  type ClassificationReport,
+  classificationReport,
+  confusionMatrix,
+  formatReport,
+} from "./data/metrics.js";
+export { type OpenOptions, openDataset } from "./data/open.js";
+export { Random } from "./data/random.js";
+export { Serialiser, type SerialiserOptions } from "./data/serialise.js";
+export { readSotab, type SotabOptions } from "./data/sotab.js";
+export type {
+  Batch,
+  Column,
+  Dataset,
+  EncodedExample,
+  LabelledColumn,
+  Split,
+  Table,
+  Task,
+} from "./data/types.js";
 export { AegirError, type ErrorCode } from "./errors.js";
 export * from "./swarm/index.js";
 export {

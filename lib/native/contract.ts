@@ -484,7 +484,10 @@ export interface NativeAddon {
     lane: NativeLane,
     input: Wkv7Input,
   ): Promise<{ output: NativeTensor; finalState: NativeTensor } & Timed>;
-  emaScan(lane: NativeLane, input: EmaScanInput): Promise<{ output: NativeTensor } & Timed>;
+  emaScan(
+    lane: NativeLane,
+    input: EmaScanInput,
+  ): Promise<{ output: NativeTensor; finalValue: NativeTensor } & Timed>;
 
   /** loss: scalar; logp: log p(label) per row, no gradient, 0 where the label is -100. */
   crossEntropy(

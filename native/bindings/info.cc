@@ -6,6 +6,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/instance.h"
 #include "native/bindings/register.h"
+#include "native/kernels/simd_level.h"
 
 #ifndef AEGIR_VERSION
 #error "AEGIR_VERSION comes from package.json through CMakeLists.txt"
@@ -13,14 +14,6 @@
 
 namespace aegir {
 namespace {
-
-const char* simdLevel() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    return "avx512";
-  }
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "sse2";
-}
 
 // The version that the loaded libtorch reports about its own build.
 std::string loadedTorchVersion() {
@@ -42,7 +35,7 @@ Napi::Value info(const Napi::CallbackInfo& call) {
   result.Set("torchBuilt", TORCH_VERSION);
   result.Set("torchLoaded", loadedTorchVersion());
   result.Set("threads", at::get_num_threads());
-  result.Set("simd", simdLevel());
+  result.Set("simd", kernels::simdLevelName(kernels::simdLevel()));
   result.Set("cuda", cuda);
   return result;
 }

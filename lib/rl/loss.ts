@@ -68,7 +68,7 @@ export interface ClipLossResult extends Timed {
  * @throws AegirError ERR_CONFIG naming the option; ERR_SHAPE, ERR_DTYPE naming the tensor; ERR_NON_FINITE naming the
  *   first valid token whose loss is NaN or infinite
  */
-export function tokenClipLoss(
+export async function tokenClipLoss(
   input: ClipLossInput,
   options: TokenClipLossOptions,
   { lane }: OnLane,
@@ -84,7 +84,7 @@ export function tokenClipLoss(
  * PPO (arXiv:1707.06347), per token: max(−A·r, −A·clip(r, 1 − epsLow, 1 + epsHigh)), r = exp(logp − logpOld) with the
  * log-ratio clamped to ±20; with `dualClip` c (arXiv:1912.09729), where A < 0, at most −c·A.
  */
-export function ppoClipLoss(
+export async function ppoClipLoss(
   input: ClipLossInput,
   options: PpoClipLossOptions,
   { lane }: OnLane,
@@ -97,7 +97,7 @@ export function ppoClipLoss(
  * Kimi K2.5 (arXiv:2602.02276, eq. 1), per token: −A·clip(r, e^logAlpha, e^logBeta) + tau·l², l = log r; the advantage
  * gives a gradient only inside the bounds, whatever its sign.
  */
-export function k25ClipLoss(
+export async function k25ClipLoss(
   input: ClipLossInput,
   options: K25ClipLossOptions,
   { lane }: OnLane,

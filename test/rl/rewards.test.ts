@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { ABSTAIN, classificationReport } from "../../lib/data/metrics.js";
 import {
   activationCost,
   classWeights,
@@ -20,13 +21,27 @@ describe("r_perf", () => {
     expect(loglikReward([Number.NaN])[0]).toBeNaN();
   });
 
-  it("correct agrees with the golden values", () => {
+  it("correct, and F1 of whole evaluation sets, agree with the golden values", () => {
     const { inputs, expected } = vector<{
       inputs: { y: number[]; pred: number[]; abstain: number };
-      expected: { column_accuracy: number; coverage: number };
+      expected: {
+        macro_f1_present: number;
+        micro_f1: number;
+        column_accuracy: number;
+        per_class: Record<string, number>;
+        coverage: number;
+      };
     }>("V14_r_perf");
+    const labels = Object.keys(expected.per_class);
+    const report = classificationReport(inputs.y, inputs.pred, labels);
+    expectClose([report.macroF1, report.microF1], [expected.macro_f1_present, expected.micro_f1]);
+    expectClose(
+      report.perClass.map(({ f1 }) => f1),
+      labels.map((label) => expected.per_class[label]!),
+    );
     expect(correctReward(inputs.y, inputs.pred)).toBeCloseTo(expected.column_accuracy, 6);
-    expect(coverage(inputs.pred.map((p) => p !== inputs.abstain))).toBeCloseTo(expected.coverage, 6);
+    expect(inputs.abstain).toBe(ABSTAIN);
+    expect(coverage(inputs.pred.map((p) => p !== ABSTAIN))).toBeCloseTo(expected.coverage, 6);
   });
 
   it("an abstention is wrong, unlabelled columns do not count, a table without labels is left out", () => {

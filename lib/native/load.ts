@@ -40,7 +40,9 @@ export function loadFrom(candidates: AddonCandidate[], libtorch: FoundLibtorch):
       continue;
     }
     try {
-      return { addon: require(path) as NativeAddon, path, kind, libtorch };
+      const addon = require(path) as NativeAddon;
+      addon.setErrorClass(AegirError);
+      return { addon, path, kind, libtorch };
     } catch (error) {
       cause ??= error;
       causes.push(`${path}: ${error instanceof Error ? error.message : String(error)}`);

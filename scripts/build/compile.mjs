@@ -103,6 +103,8 @@ function cmakeJs(command, args, verbose) {
   const program = path.join(path.dirname(manifest), require("cmake-js/package.json").bin["cmake-js"]);
   const run = spawnSync(process.execPath, [program, command, ...args], {
     cwd: packageRoot,
+    // With paths relative to the package, ccache serves one clone with what it kept of another.
+    env: { CCACHE_BASEDIR: packageRoot, CCACHE_NOHASHDIR: "1", ...process.env },
     encoding: "utf8",
     stdio: verbose ? ["ignore", 2, 2] : ["ignore", "pipe", "pipe"],
     maxBuffer: 1 << 28,

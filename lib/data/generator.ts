@@ -34,9 +34,9 @@ export const generatorOptions = z.strictObject({
     .array(z.enum(["people", "commerce", "technical"]))
     .min(1)
     .default(["people", "commerce", "technical"]),
-  locales: z.array(z.enum(LOCALES)).min(1).default(["en", "de", "fr", "es"]),
+  locales: z.array(z.enum(LOCALES)).min(1).default(["en", "de", "fr"]),
   /** Share of columns that may be written in any format of their type; the others use its usual one. */
-  variety: share.default(0.5),
+  variety: share.default(0.2),
   /** Share of missing cells. */
   missing: share.default(0.05),
   /** Share of disturbed cells; columns of mixed formats are three times as frequent. */

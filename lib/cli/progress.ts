@@ -58,7 +58,7 @@ class Lines implements ProgressView {
 
   update(progress: Progress): void {
     const now = performance.now();
-    const due = now - (this.last.get(progress.task) ?? 0) >= LINE_SECONDS * 1000;
+    const due = now - (this.last.get(progress.task) ?? Number.NEGATIVE_INFINITY) >= LINE_SECONDS * 1000;
     if (!due && progress.step < progress.total) return;
     this.last.set(progress.task, now);
     const { task, step, total } = progress;

@@ -1,7 +1,9 @@
 import type { Prefix } from "../model/index.js";
 import type { NativeGenerator, NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
+import { ppoClipLoss } from "../rl/loss.js";
 import { finishReward, loglikReward, RateController } from "../rl/rewards.js";
+import { RoutingPolicy, weightedSum } from "../rl/routingPolicy.js";
 import { parallelSurrogate, RoutingMonitor } from "../rl/routingTerms.js";
 import { clipRange, type Lambdas, lambdaSchedule, type RoutingPhase } from "../rl/schedules.js";
 import type { SpecialistResult, SwarmOrchestrator } from "../swarm/index.js";
@@ -18,10 +20,10 @@ export type PerfReward = (logits: NativeTensor, logp: NativeTensor, labels: Int3
 
 /** What one batch teaches the router. All arrays are constants of the update. */
 interface Experience {
-  rows: number;
   cap: number;
-  /** (G·R,n) and (G,R), draw by draw. */
+  /** (G,R,n) */
   actions: NativeTensor;
+  /** (G,R), as are the advantages. */
   logpOld: NativeTensor;
   advantages: NativeTensor;
   /** (G,R) probabilities of enumerated routings; absent for drawn ones. */
@@ -87,20 +89,14 @@ export class RouterLearner {
     const { lane } = swarm.primary;
     const hidden = scope.keep(prefix.routingHidden.detach());
     const z = scope.keep((await swarm.route(hidden)).logits);
-    const sampled = await native().cappedBernoulliSample(
-      lane,
-      z,
-      phase.cap,
-      options.rollouts,
-      this.generator,
-    );
-    const draws = scope.keep(sampled.actions).data() as Uint8Array;
-    const rollout = await this.rollOut(prefix, results, labels, z, draws, phase.cap, scope);
+    const policy = new RoutingPolicy(z, phase.cap, { lane });
+    const draws = scope.keep(await policy.sample(options.rollouts, this.generator)).data() as Uint8Array;
+    const rollout = await this.rollOut(prefix, results, labels, policy, draws, scope);
     const lambdas = lambdaSchedule(fraction, {
       initial: { parallel: options.lambdaParallel, finish: options.lambdaFinish },
       annealToZero: options.annealToZero,
     });
-    const terms = await this.batchTerms(z, draws, phase, lambdas, scope);
+    const terms = await this.batchTerms(policy, draws, phase, lambdas, scope);
     const experience: Experience = { ...rollout.experience, coefficients: terms.coefficients };
     const epsilon = clipRange(fraction, options.clipFrom, options.clipTo);
     this.controller?.update(terms.rate);
@@ -148,41 +144,33 @@ export class RouterLearner {
     prefix: Prefix,
     results: readonly SpecialistResult[],
     labels: Int32Array,
-    z: NativeTensor,
+    policy: RoutingPolicy,
     draws: Uint8Array,
-    cap: number,
     scope: Scope,
   ): Promise<{ experience: Omit<Experience, "coefficients">; rewards: RolloutRewards }> {
-    const { lane } = this.swarm.primary;
-    const [rows, n] = z.shape as [number, number];
+    const { cap } = policy;
+    const [rows, n] = policy.logits.shape as [number, number];
     const actions = this.enumerate ? repeatActions(enumerateActions(n, cap).actions, n, rows) : draws;
-    const total = actions.length / n;
+    const count = actions.length / (rows * n);
     const { Tensor } = native();
-    const tensor = scope.keep(Tensor.fromData(actions, [total, n], "bool"));
-    const repeated = Int32Array.from({ length: total }, (_, i) => i % rows);
-    const index = scope.keep(Tensor.fromData(repeated, [total], "i64"));
-    const zOld = scope.keep(z.indexSelect(0, index));
-    const logpOld = scope.keep((await native().cappedBernoulliLogProb(lane, zOld, tensor, cap)).logp);
-    const perf = await this.evaluateRoutings(prefix, results, actions, index, repeated, labels);
-    const probabilities = this.enumerate ? scope.keep(logpOld.unary("exp")) : undefined;
-    const coefficient = this.controller?.coefficient ?? this.options.cost;
+    const tensor = scope.keep(Tensor.fromData(actions, [count, rows, n], "bool"));
+    const logpOld = scope.keep(await policy.logProb(tensor));
+    const weights = this.enumerate ? scope.keep(logpOld.unary("exp")) : undefined;
     const rewards = rolloutRewards(
-      { actions, rows, numSpecialists: n, perf, probabilities: probabilities?.data() as Float32Array },
-      coefficient,
+      {
+        actions,
+        rows,
+        numSpecialists: n,
+        perf: await this.evaluateRoutings(prefix, results, actions, labels),
+        probabilities: weights?.data() as Float32Array | undefined,
+      },
+      this.controller?.coefficient ?? this.options.cost,
       this.options.baseline,
     );
-    const grid = [total / rows, rows];
-    return {
-      rewards,
-      experience: {
-        rows,
-        cap,
-        actions: tensor,
-        logpOld: scope.keep(logpOld.reshape(grid)),
-        advantages: scope.keep(Tensor.fromData(Float32Array.from(rewards.advantages), grid, "f32")),
-        weights: probabilities && scope.keep(probabilities.reshape(grid)),
-      },
-    };
+    const advantages = scope.keep(
+      Tensor.fromData(Float32Array.from(rewards.advantages), [count, rows], "f32"),
+    );
+    return { rewards, experience: { cap, actions: tensor, logpOld, advantages, weights } };
   }
 
   /** r_perf (G·R) of routings, from one prefix and the specialists' outputs. */
@@ -190,12 +178,13 @@ export class RouterLearner {
     prefix: Prefix,
     results: readonly SpecialistResult[],
     actions: Uint8Array,
-    index: NativeTensor,
-    repeated: Int32Array,
     labels: Int32Array,
   ): Promise<Float64Array> {
     const { swarm } = this;
     using scope = new Scope();
+    const total = actions.length / swarm.specialists.length;
+    const repeated = Int32Array.from({ length: total }, (_, i) => i % prefix.rows);
+    const index = scope.keep(native().Tensor.fromData(repeated, [total], "i64"));
     const expanded = scope.keep(await swarm.primary.selectRows(prefix, index));
     const views = results.map((result) => result.selectRows(repeated));
     const output = scope.keep(await swarm.complete(expanded, actions, views));
@@ -212,14 +201,14 @@ export class RouterLearner {
 
   /** r_parallel and r_finish's penalty: values for the log, and their derivative by the policy's marginals. */
   private async batchTerms(
-    z: NativeTensor,
+    policy: RoutingPolicy,
     draws: Uint8Array,
     { cap, rho }: RoutingPhase,
     lambdas: Lambdas,
     scope: Scope,
   ) {
-    const [rows, n] = z.shape as [number, number];
-    const stats = await native().cappedBernoulliStats(this.swarm.primary.lane, z, cap);
+    const [rows, n] = policy.logits.shape as [number, number];
+    const stats = await policy.stats();
     const marginals = scope.keep(stats.marginals).data() as Float32Array;
     const entropy = mean(scope.keep(stats.entropy).data() as Float32Array);
     const parallel = parallelSurrogate({ actions: draws, rows, numSpecialists: n }, rho);
@@ -255,24 +244,20 @@ export class RouterLearner {
     scope: Scope,
   ): Promise<WeightedLosses & { figures: Figures }> {
     const { lane } = this.swarm.primary;
-    const { rows, cap, actions, logpOld, advantages, weights, coefficients } = experience;
+    const { cap, actions, logpOld, advantages, weights, coefficients } = experience;
     const z = scope.keep((await this.swarm.router.forward(lane, hidden, { grad: true })).logits);
-    const total = actions.shape[0]!;
-    const repeated = Int32Array.from({ length: total }, (_, i) => i % rows);
-    const index = scope.keep(native().Tensor.fromData(repeated, [total], "i64"));
-    const each = scope.keep(z.indexSelect(0, index));
-    const { logp } = await native().cappedBernoulliLogProb(lane, each, actions, cap);
-    const grid = scope.keep(scope.keep(logp).reshape(logpOld.shape));
-    const clipped = await native().tokenClipLoss(
-      lane,
-      { logp: grid, logpOld, advantages, weights },
-      { kind: "ppo", epsLow: epsilon, epsHigh: epsilon, aggregation: "token-mean" },
+    const policy = new RoutingPolicy(z, cap, { lane });
+    const logp = scope.keep(await policy.logProb(actions));
+    const clipped = await ppoClipLoss(
+      { logp, logpOld, advantages, weights },
+      { epsLow: epsilon, epsHigh: epsilon },
+      { lane },
     );
-    const stats = await native().cappedBernoulliStats(lane, z, cap);
-    const terms = scope.keep(scope.keep(scope.keep(stats.marginals).mul(coefficients)).reduce("sum"));
+    const stats = await policy.stats();
+    const terms = await weightedSum(scope.keep(stats.marginals), coefficients, { lane });
     const entropy = scope.keep(scope.keep(stats.entropy).reduce("mean"));
     return {
-      losses: [scope.keep(clipped.loss), terms, entropy],
+      losses: [scope.keep(clipped.loss), scope.keep(terms), entropy],
       weights: [1, -1, -this.options.entropyBonus],
       figures: {
         policyLoss: clipped.loss.item(),

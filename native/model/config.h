@@ -1,0 +1,42 @@
+// Geometry of a model, as checked in TypeScript (lib/model/config.ts).
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace aegir::model {
+
+// The two schemes of initial values: the RWKV-7 paper's (outputs zero, for pretraining) and one with small
+// non-zero outputs, which learns labels several times faster.
+enum class InitScheme { Rwkv, Annotation };
+
+struct BlockSpec {
+  bool swiGlu = false;  // code "W"; else "w", the RWKV-7 channel mix
+  int64_t dIntermediate = 0;
+};
+
+struct LoraRanks {
+  int64_t decay = 0, a = 0, v = 0, gate = 0;
+};
+
+struct StageConfig {
+  int64_t dModel = 0;
+  int64_t headSize = 0;
+  LoraRanks ranks;
+  std::vector<BlockSpec> encoder;
+  // Of stages around an inner one:
+  std::vector<BlockSpec> decoder;
+  double downsample = 0;
+};
+
+struct BackboneConfig {
+  std::vector<StageConfig> stages;  // outermost first
+  int64_t vocabSize = 0;
+  int64_t numRoles = 0;
+  InitScheme init = InitScheme::Annotation;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+};
+
+}  // namespace aegir::model

@@ -1,0 +1,60 @@
+#include "native/model/heads.h"
+
+#include <ATen/ops/tanh.h>
+
+#include <cmath>
+
+#include "native/core/error.h"
+
+namespace aegir::model {
+
+Model::Model(const InitContext& context, std::shared_ptr<const BackboneConfig> config) {
+  backbone_ = register_module("backbone", std::make_shared<Backbone>(context, std::move(config)));
+}
+
+ModelOutput Model::rest(const Prefix& prefix, const RestInput& input) {
+  auto backbone = backbone_->rest(prefix, input.innerKv);
+  ModelOutput output{at::Tensor(),         at::Tensor(),       backbone.after,
+                     prefix.routingHidden, backbone.ratioLoss, backbone.boundaryRates};
+  head(backbone, prefix, input.headResidual, output);
+  return output;
+}
+
+CausalLM::CausalLM(const InitContext& context, std::shared_ptr<const BackboneConfig> config)
+    : Model(context, config) {
+  const int64_t d = config->stages[0].dModel;
+  head_ = register_module("head", std::make_shared<Linear>(normal(context, {config->vocabSize, d}, 0.02)));
+}
+
+void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
+                    ModelOutput& output) {
+  check(!headResidual.defined(), ErrorCode::Argument, "headResidual: a causal language model takes none");
+  output.logits = prefix.packing.unpack(head_->forward(backbone.hidden));
+}
+
+ColumnAnnotation::ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
+                                   int64_t numLabels)
+    : Model(context, config) {
+  const int64_t d = config->stages[0].dModel;
+  const auto linear = [&](int64_t out) {
+    return std::make_shared<Linear>(uniform(context, {out, d}, 1 / std::sqrt(static_cast<double>(d))),
+                                    constant(context, {out}, 0));
+  };
+  pooler_ = register_module("pooler", linear(d));
+  classifier_ = register_module("classifier", linear(numLabels));
+}
+
+void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix,
+                            const at::Tensor& headResidual, ModelOutput& output) {
+  const auto mean = sequenceMean(backbone.hidden, prefix.poolWeights, prefix.packing.sequences);
+  output.pooled = at::tanh(pooler_->forward(mean));
+  auto embedding = output.pooled;
+  if (headResidual.defined()) {
+    check(headResidual.sizes() == embedding.sizes(), ErrorCode::Shape, "headResidual: expected ",
+          embedding.sizes(), ", got ", headResidual.sizes());
+    embedding = embedding + headResidual;
+  }
+  output.logits = classifier_->forward(embedding);
+}
+
+}  // namespace aegir::model

@@ -1,0 +1,120 @@
+// Runs the laws of a recurrent state on small random models without Node: split, single steps, padding, packing.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/rand.h>
+#include <c10/core/AutoGradMode.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "native/model/heads.h"
+
+using namespace aegir::model;
+
+namespace {
+
+int failures = 0;
+
+void report(const char* what, const at::Tensor& actual, const at::Tensor& expected, double tolerance) {
+  const double difference = (actual - expected).abs().max().item<double>();
+  const bool passed = difference <= tolerance;
+  if (!passed) ++failures;
+  std::printf("%-4s %s: max difference %.2e\n", passed ? "ok" : "FAIL", what, difference);
+}
+
+std::shared_ptr<BackboneConfig> smallConfig(int depth, c10::ScalarType dtype) {
+  auto config = std::make_shared<BackboneConfig>();
+  config->vocabSize = 264;
+  config->numRoles = 8;
+  config->dtype = dtype;
+  for (int i = 0; i < depth; ++i) {
+    StageConfig stage;
+    stage.dModel = 32 + 16 * i;
+    stage.headSize = 16;
+    stage.ranks = {8, 8, 8, 16};
+    stage.encoder = {{false, 2 * stage.dModel}, {i % 2 == 1, 2 * stage.dModel}};
+    if (i + 1 < depth) {
+      stage.decoder = {{false, 2 * stage.dModel}};
+      stage.downsample = 3;
+    }
+    config->stages.push_back(stage);
+  }
+  return config;
+}
+
+void checkLaws(int depth) {
+  std::printf("%d stage(s)\n", depth);
+  c10::AutoGradMode noGrad(false);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
+  const auto config = smallConfig(depth, at::kDouble);
+  CausalLM model({InitScheme::Annotation, generator, at::kDouble}, config);
+  for (auto& parameter : model.parameters()) parameter.add_(at::rand(parameter.sizes(), generator, parameter.options()), 0.05);
+
+  const int64_t batch = 3, tokens = 19;
+  const auto ids = at::randint(0, 264, {batch, tokens}, generator, at::kLong);
+  const auto whole = model.forward({ids});
+  for (int64_t split : {1, 7, 18}) {
+    const auto head = model.forward({ids.narrow(1, 0, split)});
+    ModelInput rest{ids.narrow(1, split, tokens - split)};
+    rest.state = &head.state;
+    const auto tail = model.forward(rest);
+    report("split logits", at::cat({head.logits, tail.logits}, 1), whole.logits, 1e-10);
+    const auto a = tail.state.tensors(), b = whole.state.tensors();
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!at::allclose(a[i].second, b[i].second, 1e-9, 1e-10)) report(a[i].first.c_str(), a[i].second, b[i].second, 1e-10);
+    }
+  }
+  AegirState state(config);
+  std::vector<at::Tensor> steps;
+  for (int64_t t = 0; t < tokens; ++t) {
+    ModelInput step{ids.narrow(1, t, 1)};
+    if (t > 0) step.state = &state;
+    auto output = model.forward(step);
+    steps.push_back(output.logits);
+    state = output.state;
+  }
+  report("single steps", at::cat(steps, 1), whole.logits, 1e-10);
+
+  const auto lengths = at::tensor(std::vector<int64_t>{19, 1, 8});
+  ModelInput padded{ids};
+  padded.lengths = lengths;
+  const auto right = model.forward(padded);
+  ModelInput packed{at::cat({ids[0], ids[1].narrow(0, 0, 1), ids[2].narrow(0, 0, 8)}).unsqueeze(0)};
+  packed.cuSeqlens = at::tensor(std::vector<int64_t>{0, 19, 20, 28});
+  const auto line = model.forward(packed);
+  report("packed", line.logits[0].narrow(0, 20, 8), right.logits[2].narrow(0, 0, 8), 1e-10);
+  const auto alone = model.forward({ids[2].narrow(0, 0, 8).unsqueeze(0)});
+  report("padding", right.logits[2].narrow(0, 0, 8), alone.logits[0], 1e-10);
+  report("padding is zero", right.logits[2].narrow(0, 8, 11), at::zeros_like(right.logits[2].narrow(0, 8, 11)), 0);
+}
+
+void timeTraining(int depth) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
+  const auto config = smallConfig(depth, at::kFloat);
+  for (auto& stage : config->stages) {
+    stage.dModel *= 2;
+    stage.headSize = 32;
+  }
+  ColumnAnnotation model({InitScheme::Annotation, generator, at::kFloat}, config, 28);
+  ModelInput input{at::randint(0, 256, {64, 64}, generator, at::kLong)};
+  for (int i = 0; i < 6; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto output = model.forward(input);
+    const auto middle = std::chrono::steady_clock::now();
+    (output.logits.square().mean() + 0.03 * output.ratioLoss).backward();
+    const auto end = std::chrono::steady_clock::now();
+    const auto ms = [](auto d) { return std::chrono::duration<double, std::milli>(d).count(); };
+    if (i > 2) std::printf("%d stage(s): forward %.1f ms, backward %.1f ms\n", depth, ms(middle - start), ms(end - middle));
+  }
+}
+
+}  // namespace
+
+int main() {
+  at::set_num_threads(1);
+  for (int depth : {1, 2, 3}) checkLaws(depth);
+  for (int depth : {1, 2}) timeTraining(depth);
+  return failures == 0 ? 0 : 1;
+}

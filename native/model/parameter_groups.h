@@ -1,0 +1,35 @@
+// Which optimiser group a parameter belongs to (RWKV-7's training recipe): weight decay on the large matrices
+// only, twice the learning rate for w0.
+#pragma once
+
+#include <string_view>
+
+namespace aegir::model {
+
+enum class ParameterGroup { Matrix, Vector, LowRank, DecayBase };
+
+// By the last part of the dotted name: large matrices are called `weight`; routing maps that start as the
+// identity, the dechunk residual, norms and every vector have names of their own.
+inline ParameterGroup groupOf(std::string_view name) {
+  const auto last = name.substr(name.rfind('.') + 1);
+  if (last == "weight") return ParameterGroup::Matrix;
+  if (last == "w0") return ParameterGroup::DecayBase;
+  const bool lowRank = last.size() == 2 && std::string_view("wavg").find(last[0]) != std::string_view::npos &&
+                       (last[1] == '1' || last[1] == '2');
+  return lowRank ? ParameterGroup::LowRank : ParameterGroup::Vector;
+}
+
+inline const char* groupName(ParameterGroup group) {
+  switch (group) {
+    case ParameterGroup::Matrix:
+      return "matrix";
+    case ParameterGroup::LowRank:
+      return "lowRank";
+    case ParameterGroup::DecayBase:
+      return "decayBase";
+    default:
+      return "vector";
+  }
+}
+
+}  // namespace aegir::model

@@ -1,0 +1,216 @@
+#include "native/model/sequences.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bucketize.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_copy.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/nonzero.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "native/core/error.h"
+
+namespace aegir::model {
+
+Sequences makeSequences(const at::Tensor& cuSeqlens, int64_t tokens) {
+  Sequences result;
+  result.cuSeqlens = cuSeqlens;
+  result.count = cuSeqlens.size(0) - 1;
+  result.tokens = tokens;
+  const auto starts = cuSeqlens.narrow(0, 0, result.count);
+  const auto ends = cuSeqlens.narrow(0, 1, result.count);
+  const auto token = at::arange(tokens, cuSeqlens.options());
+  result.sequenceOf = at::bucketize(token, ends, /*out_int32=*/false, /*right=*/true);
+  result.previous =
+      at::where(token == starts.index_select(0, result.sequenceOf), result.sequenceOf + tokens, token - 1);
+  const auto carriedRow = at::arange(tokens, tokens + result.count, cuSeqlens.options());
+  result.last = at::where(ends > starts, ends - 1, carriedRow);
+  return result;
+}
+
+at::Tensor Packing::pack(const at::Tensor& values) const {
+  const auto flat = values.reshape({batch * tokens});
+  return position.defined() ? flat.index_select(0, position) : flat;
+}
+
+at::Tensor Packing::unpack(const at::Tensor& packedRows) const {
+  const int64_t width = packedRows.size(1);
+  if (!position.defined()) return packedRows.view({batch, tokens, width});
+  const auto padded = at::zeros({batch * tokens, width}, packedRows.options());
+  return at::index_copy(padded, 0, position, packedRows).view({batch, tokens, width});
+}
+
+namespace {
+
+void checkIndex(const char* name, const at::Tensor& values) {
+  check(values.dim() == 1, ErrorCode::Shape, name, ": expected one dimension, got shape ", values.sizes());
+  check(values.scalar_type() == at::kLong, ErrorCode::Dtype, name, ": expected i64, got ",
+        values.scalar_type());
+}
+
+at::Tensor withLeadingZero(const at::Tensor& ends) { return at::cat({at::zeros({1}, ends.options()), ends}); }
+
+Packing packRows(int64_t batch, int64_t tokens, const at::Tensor& lengths) {
+  checkIndex("lengths", lengths);
+  check(lengths.size(0) == batch, ErrorCode::Shape, "lengths: has ", lengths.size(0),
+        " entries for a batch of ", batch);
+  const auto inRange = (lengths >= 1).logical_and(lengths <= tokens).all().item<bool>();
+  check(inRange, ErrorCode::Argument, "lengths: every entry must lie in 1..", tokens,
+        ", the tokens of a row; got ", lengths.min().item<int64_t>(), " to ", lengths.max().item<int64_t>());
+  Packing packing;
+  packing.batch = batch;
+  packing.tokens = tokens;
+  const auto valid = at::arange(tokens, lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
+  packing.position = at::nonzero(valid.flatten()).squeeze(1);
+  packing.sequences = makeSequences(withLeadingZero(at::cumsum(lengths, 0)), packing.position.size(0));
+  return packing;
+}
+
+Packing packSequences(int64_t tokens, const at::Tensor& cuSeqlens) {
+  checkIndex("cuSeqlens", cuSeqlens);
+  const int64_t count = cuSeqlens.size(0) - 1;
+  check(count >= 1, ErrorCode::Shape, "cuSeqlens: expected at least two entries, got ", count + 1);
+  const auto steps = cuSeqlens.narrow(0, 1, count) - cuSeqlens.narrow(0, 0, count);
+  const bool ordered = steps.min().item<int64_t>() >= 1 && cuSeqlens[0].item<int64_t>() == 0 &&
+                       cuSeqlens[count].item<int64_t>() == tokens;
+  check(ordered, ErrorCode::Argument, "cuSeqlens: must rise from 0 to ", tokens,
+        " with at least one token a sequence");
+  Packing packing;
+  packing.batch = 1;
+  packing.tokens = tokens;
+  packing.sequences = makeSequences(cuSeqlens, tokens);
+  return packing;
+}
+
+}  // namespace
+
+Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, const at::Tensor& cuSeqlens) {
+  check(!lengths.defined() || !cuSeqlens.defined(), ErrorCode::Argument,
+        "lengths and cuSeqlens: give lengths for right-padded rows or cuSeqlens for packed sequences, not "
+        "both");
+  if (cuSeqlens.defined()) {
+    check(batch == 1, ErrorCode::Shape, "inputIds: packed sequences need shape (1,T), got a batch of ",
+          batch);
+    return packSequences(tokens, cuSeqlens);
+  }
+  if (lengths.defined()) return packRows(batch, tokens, lengths);
+  Packing packing;
+  packing.batch = batch;
+  packing.tokens = tokens;
+  packing.sequences = makeSequences(at::arange(0, batch * tokens + 1, tokens, at::kLong), batch * tokens);
+  return packing;
+}
+
+std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& rows) {
+  checkIndex("rows", rows);
+  const auto& old = packing.sequences;
+  const int64_t count = rows.size(0);
+  check(count >= 1, ErrorCode::Argument, "rows: expected at least one row");
+  const bool inRange = rows.min().item<int64_t>() >= 0 && rows.max().item<int64_t>() < old.count;
+  check(inRange, ErrorCode::Argument, "rows: every entry must lie in 0..", old.count - 1);
+  const auto starts = old.cuSeqlens.index_select(0, rows);
+  const auto lengths = old.cuSeqlens.index_select(0, rows + 1) - starts;
+  const auto cuSeqlens = withLeadingZero(at::cumsum(lengths, 0));
+  const int64_t tokens = cuSeqlens[count].item<int64_t>();
+  Packing selected;
+  selected.sequences = makeSequences(cuSeqlens, tokens);
+  const auto offset = (starts - cuSeqlens.narrow(0, 0, count)).index_select(0, selected.sequences.sequenceOf);
+  const auto taken = at::arange(tokens, rows.options()) + offset;
+  // The selection stands for a batch of its own: rows of the same padded width, or one packed row.
+  const bool packedInput = packing.batch == 1 && old.count > 1;
+  selected.batch = packedInput ? 1 : count;
+  selected.tokens = packedInput ? tokens : packing.tokens;
+  if (!packedInput && tokens < count * packing.tokens) {
+    const auto& sequences = selected.sequences;
+    const auto inRow = at::arange(tokens, rows.options()) - cuSeqlens.index_select(0, sequences.sequenceOf);
+    selected.position = sequences.sequenceOf * packing.tokens + inRow;
+  }
+  return {selected, taken};
+}
+
+namespace {
+
+at::Tensor tokenTable(const at::Tensor& x, const at::Tensor& carried, const Sequences& sequences) {
+  return at::cat({x, carried.defined() ? carried : at::zeros({sequences.count, x.size(1)}, x.options())});
+}
+
+// One pass over the tokens of each sequence; the backward pass spreads the row's gradient over them.
+class SequenceMean : public torch::autograd::Function<SequenceMean> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weights, const at::Tensor& cuSeqlens) {
+    const auto rows = x.contiguous();
+    const int64_t count = cuSeqlens.size(0) - 1, width = x.size(1);
+    auto mean = at::zeros({count, width}, x.options());
+    auto scale = at::zeros({rows.size(0)}, x.options());
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "sequenceMean", [&] {
+      const int64_t* cu = cuSeqlens.const_data_ptr<int64_t>();
+      const scalar_t* weight = weights.const_data_ptr<scalar_t>();
+      scalar_t* factor = scale.mutable_data_ptr<scalar_t>();
+      for (int64_t s = 0; s < count; ++s) {
+        scalar_t total = 0;
+        for (int64_t t = cu[s]; t < cu[s + 1]; ++t) total += weight[t];
+        if (total == 0) continue;
+        scalar_t* out = mean.mutable_data_ptr<scalar_t>() + s * width;
+        for (int64_t t = cu[s]; t < cu[s + 1]; ++t) {
+          factor[t] = weight[t] / total;
+          if (factor[t] == 0) continue;
+          const scalar_t* in = rows.const_data_ptr<scalar_t>() + t * width;
+          for (int64_t i = 0; i < width; ++i) out[i] += factor[t] * in[i];
+        }
+      }
+    });
+    context->save_for_backward({scale, cuSeqlens});
+    return mean;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto& scale = saved[0];
+    const auto& cuSeqlens = saved[1];
+    const auto dMean = gradients[0].contiguous();
+    const int64_t width = dMean.size(1);
+    auto dX = at::zeros({scale.size(0), width}, dMean.options());
+    AT_DISPATCH_FLOATING_TYPES(dMean.scalar_type(), "sequenceMeanBackward", [&] {
+      const int64_t* cu = cuSeqlens.const_data_ptr<int64_t>();
+      const scalar_t* factor = scale.const_data_ptr<scalar_t>();
+      for (int64_t s = 0; s < dMean.size(0); ++s) {
+        const scalar_t* from = dMean.const_data_ptr<scalar_t>() + s * width;
+        for (int64_t t = cu[s]; t < cu[s + 1]; ++t) {
+          if (factor[t] == 0) continue;
+          scalar_t* out = dX.mutable_data_ptr<scalar_t>() + t * width;
+          for (int64_t i = 0; i < width; ++i) out[i] = factor[t] * from[i];
+        }
+      }
+    });
+    return {dX, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor shiftTokens(const at::Tensor& x, const at::Tensor& carried, const Sequences& sequences) {
+  return tokenTable(x, carried, sequences).index_select(0, sequences.previous);
+}
+
+at::Tensor lastTokens(const at::Tensor& x, const at::Tensor& carried, const Sequences& sequences) {
+  // Without a carried row no sequence is empty, and the rows are the tokens' own.
+  if (!carried.defined()) return x.index_select(0, sequences.last);
+  return tokenTable(x, carried, sequences).index_select(0, sequences.last);
+}
+
+at::Tensor sequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
+  const auto mask =
+      weights.defined() ? weights : at::empty({sequences.tokens}, x.options().requires_grad(false)).fill_(1);
+  return SequenceMean::apply(x, mask, sequences.cuSeqlens);
+}
+
+}  // namespace aegir::model

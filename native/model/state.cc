@@ -1,0 +1,112 @@
+#include "native/model/state.h"
+
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/isfinite.h>
+
+#include <unordered_map>
+
+#include "native/core/error.h"
+
+namespace aegir::model {
+
+AegirState::AegirState(std::shared_ptr<const BackboneConfig> config) : config_(std::move(config)) {
+  for (const auto& stage : config_->stages) {
+    StageState state;
+    state.encoder.resize(stage.encoder.size());
+    state.decoder.resize(stage.decoder.size());
+    stages.push_back(std::move(state));
+  }
+}
+
+std::vector<AegirState::Slot> AegirState::slots() {
+  std::vector<Slot> result;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const auto& geometry = config_->stages[i];
+    const std::string prefix = "stage" + std::to_string(i) + ".";
+    const int64_t d = geometry.dModel, n = geometry.headSize;
+    const auto addStack = [&](const char* stack, const std::vector<BlockSpec>& specs,
+                              std::vector<BlockState>& blocks) {
+      for (size_t j = 0; j < blocks.size(); ++j) {
+        const std::string block = prefix + stack + "." + std::to_string(j) + ".";
+        result.push_back({block + "attXPrev", &blocks[j].attXPrev, {d}});
+        result.push_back({block + "attKv", &blocks[j].attKv, {d / n, n, n}});
+        if (!specs[j].swiGlu) result.push_back({block + "ffnXPrev", &blocks[j].ffnXPrev, {d}});
+      }
+    };
+    addStack("encoder", geometry.encoder, stages[i].encoder);
+    if (i + 1 == stages.size()) continue;
+    result.push_back({prefix + "routing.lastHidden", &stages[i].lastHidden, {d}});
+    result.push_back({prefix + "dechunk.lastValue", &stages[i].lastValue, {d}});
+    addStack("decoder", geometry.decoder, stages[i].decoder);
+  }
+  return result;
+}
+
+NamedTensors AegirState::tensors() const {
+  NamedTensors result;
+  AegirState handles = *this;
+  for (const auto& slot : handles.slots()) {
+    if (slot.tensor->defined()) result.emplace_back(slot.name, *slot.tensor);
+  }
+  return result;
+}
+
+AegirState AegirState::fromTensors(std::shared_ptr<const BackboneConfig> config,
+                                   const NamedTensors& tensors) {
+  AegirState state(std::move(config));
+  std::unordered_map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  int64_t sequences = -1;
+  for (const auto& slot : state.slots()) {
+    const auto found = given.find(slot.name);
+    check(found != given.end(), ErrorCode::Checkpoint, "state: tensor '", slot.name, "' is missing");
+    const auto& tensor = found->second;
+    if (sequences < 0) sequences = tensor.dim() > 0 ? tensor.size(0) : 0;
+    std::vector<int64_t> shape = slot.shape;
+    shape.insert(shape.begin(), sequences);
+    check(tensor.sizes() == at::IntArrayRef(shape), ErrorCode::Checkpoint, "state: '", slot.name,
+          "' has shape ", tensor.sizes(), ", expected ", at::IntArrayRef(shape));
+    check(tensor.scalar_type() == state.config_->dtype, ErrorCode::Checkpoint, "state: '", slot.name, "' is ",
+          tensor.scalar_type(), ", expected ", state.config_->dtype);
+    *slot.tensor = tensor;
+    given.erase(found);
+  }
+  check(given.empty(), ErrorCode::Checkpoint, "state: '", given.empty() ? "" : given.begin()->first,
+        "' is not a tensor of this model's state");
+  return state;
+}
+
+std::vector<BlockState> AegirState::innerLayers() const {
+  const auto& inner = stages.back().encoder;
+  return {inner.begin() + static_cast<int64_t>(firstInnerLayer(*config_)), inner.end()};
+}
+
+AegirState AegirState::selectRows(const at::Tensor& rows) const {
+  AegirState selected = *this;
+  for (const auto& slot : selected.slots()) {
+    if (slot.tensor->defined()) *slot.tensor = slot.tensor->index_select(0, rows);
+  }
+  return selected;
+}
+
+void AegirState::validate(const BackboneConfig& config, int64_t sequences) const {
+  AegirState handles = *this, expected(std::make_shared<BackboneConfig>(config));
+  const auto mine = handles.slots(), theirs = expected.slots();
+  const bool sameNames =
+      mine.size() == theirs.size() &&
+      std::equal(mine.begin(), mine.end(), theirs.begin(),
+                 [](const Slot& a, const Slot& b) { return a.name == b.name && a.shape == b.shape; });
+  check(sameNames, ErrorCode::Shape, "state: belongs to a model of another geometry");
+  for (const auto& slot : mine) {
+    if (!slot.tensor->defined()) continue;
+    check(slot.tensor->size(0) == sequences, ErrorCode::Shape, "state: is of ", slot.tensor->size(0),
+          " sequences, the input has ", sequences);
+    check(at::isfinite(*slot.tensor).all().item<bool>(), ErrorCode::NonFinite, "state: '", slot.name,
+          "' holds NaN or infinity");
+  }
+}
+
+size_t firstInnerLayer(const BackboneConfig& config) {
+  return config.stages.size() == 1 && config.stages[0].encoder.size() > 1 ? 1 : 0;
+}
+
+}  // namespace aegir::model

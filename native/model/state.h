@@ -1,0 +1,69 @@
+// The recurrent state of a backbone. A tensor that is undefined stands for the start of a sequence.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "native/model/config.h"
+
+namespace aegir::model {
+
+struct BlockState {
+  at::Tensor attXPrev;  // (S,D)
+  at::Tensor attKv;     // (S,H,N,N) value rows x key columns
+  at::Tensor ffnXPrev;  // (S,D); undefined in SwiGLU blocks
+};
+
+struct StageState {
+  std::vector<BlockState> encoder, decoder;
+  // Of stages around an inner one:
+  at::Tensor lastHidden;  // (S,D), the routing module's last input
+  at::Tensor lastValue;   // (S,D), the dechunk layer's last output
+};
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+class AegirState {
+ public:
+  // The start of every sequence: all tensors undefined.
+  explicit AegirState(std::shared_ptr<const BackboneConfig> config);
+
+  // A state of S sequences from named tensors, all of them; throws ERR_CHECKPOINT naming the tensor.
+  static AegirState fromTensors(std::shared_ptr<const BackboneConfig> config, const NamedTensors& tensors);
+
+  // "stage0.encoder.0.attKv", "stage0.routing.lastHidden", "stage0.dechunk.lastValue", …: those that are
+  // defined.
+  NamedTensors tensors() const;
+
+  // Layers of the innermost stage whose attKv a swarm replaces: all but the first in a flat layout of several
+  // blocks, whose first block belongs to the prefix.
+  std::vector<BlockState> innerLayers() const;
+
+  // The states of the chosen sequences, repeats allowed.
+  AegirState selectRows(const at::Tensor& rows) const;
+
+  // Throws ERR_SHAPE where the state is not one of this geometry and `sequences` sequences, ERR_NON_FINITE
+  // where it holds NaN or infinity.
+  void validate(const BackboneConfig& config, int64_t sequences) const;
+
+  std::vector<StageState> stages;  // outermost first
+
+ private:
+  struct Slot {
+    std::string name;
+    at::Tensor* tensor;
+    std::vector<int64_t> shape;  // without the leading S
+  };
+  std::vector<Slot> slots();
+
+  std::shared_ptr<const BackboneConfig> config_;
+};
+
+size_t firstInnerLayer(const BackboneConfig& config);
+
+}  // namespace aegir::model

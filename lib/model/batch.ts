@@ -1,6 +1,5 @@
 import type { Batch } from "../data/types.js";
-import { AegirError } from "../errors.js";
-import type { NativeTensorStatic } from "../native/contract.js";
+import { native } from "../native/load.js";
 import type { ModelInputs } from "./types.js";
 
 /** The tensors of a batch of encoded columns; `dispose` frees them. */
@@ -10,7 +9,7 @@ export interface BatchInputs extends ModelInputs, Disposable {
 
 /** Copies a batch of the data loader into tensors: ids, roles, lengths and pool mask. */
 export function batchInput(batch: Batch): BatchInputs {
-  const Tensor = tensorStatic();
+  const Tensor = native().Tensor;
   const shape = [batch.size, batch.tokens];
   const inputs = {
     inputIds: Tensor.fromData(batch.ids, shape, "i64"),
@@ -22,8 +21,4 @@ export function batchInput(batch: Batch): BatchInputs {
     for (const tensor of Object.values(inputs)) tensor.dispose();
   };
   return { ...inputs, dispose, [Symbol.dispose]: dispose };
-}
-
-function tensorStatic(): NativeTensorStatic {
-  throw new AegirError("ERR_INTERNAL", "the native addon is not connected to the models yet");
 }

@@ -3,7 +3,6 @@ import { AegirError } from "../errors.js";
 import type {
   ModelInput,
   ModelOutput,
-  NativeAddon,
   NativeCancelToken,
   NativeLane,
   NativeModule,
@@ -11,6 +10,7 @@ import type {
   NativeTensor,
   ParameterInfo,
 } from "../native/contract.js";
+import { native as addon } from "../native/load.js";
 import type { ResolvedBackbone } from "./config.js";
 import { parseLayout } from "./layout.js";
 import type { ModelGeometry, ModelInputs, Prefix, RestOptions, RunOptions } from "./types.js";
@@ -24,10 +24,6 @@ export interface ModelRuntime {
   threads?: number;
   /** Name of the model and of its own lane. */
   name?: string;
-}
-
-function addon(): NativeAddon {
-  throw new AegirError("ERR_INTERNAL", "the native addon is not connected to the models yet");
 }
 
 /** What annotation models and causal language models share: a native module and the lane that it runs on. */

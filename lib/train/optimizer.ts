@@ -1,16 +1,15 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { AegirError } from "../errors.js";
 import type {
   AdamWGroup,
   Interval,
-  NativeAddon,
   NativeLane,
   NativeModule,
   NativeOptimizer,
   NativeTensor,
   ParameterInfo,
 } from "../native/contract.js";
+import { native } from "../native/load.js";
 
 const adamWSchema = z.strictObject({
   beta1: z.number().min(0).lt(1).default(0.9),
@@ -68,12 +67,12 @@ export class AdamW {
 
   constructor(modules: OptimizedModule[], options: AdamWOptions = {}) {
     const { weightDecay, ...moments } = parseOptions("AdamW options", adamWSchema, options);
-    this.native = addon().createAdamW(parameterGroups(modules, weightDecay), moments);
+    this.native = native().createAdamW(parameterGroups(modules, weightDecay), moments);
   }
 
   /** Clips the gradient's global norm at `clipNorm` (0: off), updates and clears the gradients. */
   step(lane: NativeLane, step: { lr: number; clipNorm: number }): Promise<StepResult> {
-    return addon().optimizerStep(lane, this.native, step);
+    return native().optimizerStep(lane, this.native, step);
   }
 
   /** Copies of the moments and the step count. */
@@ -93,8 +92,4 @@ export class AdamW {
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-function addon(): NativeAddon {
-  throw new AegirError("ERR_INTERNAL", "the native addon is not connected to the optimiser yet");
 }

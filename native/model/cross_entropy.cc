@@ -1,5 +1,6 @@
 #include "native/model/cross_entropy.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/where.h>

@@ -1,5 +1,6 @@
 #include "native/model/init.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>

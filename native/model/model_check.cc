@@ -1,9 +1,10 @@
-// Runs the laws of a recurrent state on small random models without Node: split, single steps, padding, packing.
+// Runs the laws of a recurrent state on small random models without Node: split, single steps, padding,
+// packing.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
 #include <c10/core/AutoGradMode.h>
 
 #include <chrono>
@@ -50,7 +51,8 @@ void checkLaws(int depth) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
   const auto config = smallConfig(depth, at::kDouble);
   CausalLM model({InitScheme::Annotation, generator, at::kDouble}, config);
-  for (auto& parameter : model.parameters()) parameter.add_(at::rand(parameter.sizes(), generator, parameter.options()), 0.05);
+  for (auto& parameter : model.parameters())
+    parameter.add_(at::rand(parameter.sizes(), generator, parameter.options()), 0.05);
 
   const int64_t batch = 3, tokens = 19;
   const auto ids = at::randint(0, 264, {batch, tokens}, generator, at::kLong);
@@ -63,7 +65,8 @@ void checkLaws(int depth) {
     report("split logits", at::cat({head.logits, tail.logits}, 1), whole.logits, 1e-10);
     const auto a = tail.state.tensors(), b = whole.state.tensors();
     for (size_t i = 0; i < a.size(); ++i) {
-      if (!at::allclose(a[i].second, b[i].second, 1e-9, 1e-10)) report(a[i].first.c_str(), a[i].second, b[i].second, 1e-10);
+      if (!at::allclose(a[i].second, b[i].second, 1e-9, 1e-10))
+        report(a[i].first.c_str(), a[i].second, b[i].second, 1e-10);
     }
   }
   AegirState state(config);
@@ -87,7 +90,8 @@ void checkLaws(int depth) {
   report("packed", line.logits[0].narrow(0, 20, 8), right.logits[2].narrow(0, 0, 8), 1e-10);
   const auto alone = model.forward({ids[2].narrow(0, 0, 8).unsqueeze(0)});
   report("padding", right.logits[2].narrow(0, 0, 8), alone.logits[0], 1e-10);
-  report("padding is zero", right.logits[2].narrow(0, 8, 11), at::zeros_like(right.logits[2].narrow(0, 8, 11)), 0);
+  report("padding is zero", right.logits[2].narrow(0, 8, 11),
+         at::zeros_like(right.logits[2].narrow(0, 8, 11)), 0);
 }
 
 void timeTraining(int depth) {
@@ -106,7 +110,9 @@ void timeTraining(int depth) {
     (output.logits.square().mean() + 0.03 * output.ratioLoss).backward();
     const auto end = std::chrono::steady_clock::now();
     const auto ms = [](auto d) { return std::chrono::duration<double, std::milli>(d).count(); };
-    if (i > 2) std::printf("%d stage(s): forward %.1f ms, backward %.1f ms\n", depth, ms(middle - start), ms(end - middle));
+    if (i > 2)
+      std::printf("%d stage(s): forward %.1f ms, backward %.1f ms\n", depth, ms(middle - start),
+                  ms(end - middle));
   }
 }
 

@@ -2,9 +2,14 @@
 // only, twice the learning rate for w0.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <string>
 #include <string_view>
 
-namespace aegir::model {
+namespace aegir {
+
+namespace model {
 
 enum class ParameterGroup { Matrix, Vector, LowRank, DecayBase };
 
@@ -19,17 +24,17 @@ inline ParameterGroup groupOf(std::string_view name) {
   return lowRank ? ParameterGroup::LowRank : ParameterGroup::Vector;
 }
 
-inline const char* groupName(ParameterGroup group) {
-  switch (group) {
-    case ParameterGroup::Matrix:
-      return "matrix";
-    case ParameterGroup::LowRank:
-      return "lowRank";
-    case ParameterGroup::DecayBase:
-      return "decayBase";
-    default:
-      return "vector";
+}  // namespace model
+
+// "matrix", "lowRank", "decayBase" or "vector".
+inline const char* parameterGroup(const std::string& name, const at::Tensor&) {
+  switch (model::groupOf(name)) {
+    case model::ParameterGroup::Matrix: return "matrix";
+    case model::ParameterGroup::LowRank: return "lowRank";
+    case model::ParameterGroup::DecayBase: return "decayBase";
+    case model::ParameterGroup::Vector: return "vector";
   }
+  return "vector";
 }
 
-}  // namespace aegir::model
+}  // namespace aegir

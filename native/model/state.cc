@@ -1,5 +1,6 @@
 #include "native/model/state.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/isfinite.h>
 

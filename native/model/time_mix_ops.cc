@@ -1,5 +1,6 @@
 #include "native/model/time_mix_ops.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/layer_norm.h>

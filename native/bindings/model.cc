@@ -1,0 +1,259 @@
+// Models, their prefixes and recurrent states: module kinds "annotator" and "causalLM", and the forward
+// calls.
+#include <c10/core/GradMode.h>
+
+#include <memory>
+#include <utility>
+
+#include "native/bindings/async.h"
+#include "native/bindings/convert.h"
+#include "native/bindings/module.h"
+#include "native/bindings/register.h"
+#include "native/model/heads.h"
+
+namespace aegir {
+namespace {
+
+using model::AegirState;
+using model::BackboneConfig;
+using model::BlockSpec;
+using model::Model;
+using model::StageConfig;
+
+class StateHandle : public Handle<StateHandle, AegirState> {
+ public:
+  static constexpr const char* kName = "State";
+  static constexpr napi_type_tag kTag{0x2b97d6e04c8f13a5, 0x8e60a3f17d52c94b};
+
+  explicit StateHandle(const Napi::CallbackInfo& info) : Handle(info) {}
+
+  // Handles that keep their graph, unlike a state dict's: gradients flow from the final state.
+  Napi::Value tensors(const Napi::CallbackInfo& info) {
+    auto record = Napi::Object::New(info.Env());
+    for (const auto& [name, tensor] : native().tensors()) record.Set(name, wrapTensor(info.Env(), tensor));
+    return record;
+  }
+  Napi::Value innerKv(const Napi::CallbackInfo& info) {
+    auto list = Napi::Array::New(info.Env());
+    for (const auto& layer : native().innerLayers()) {
+      if (layer.attKv.defined()) list.Set(list.Length(), wrapTensor(info.Env(), layer.attKv));
+    }
+    return list;
+  }
+  Napi::Value innerShift(const Napi::CallbackInfo& info) {
+    auto list = Napi::Array::New(info.Env());
+    for (const auto& layer : native().innerLayers()) {
+      for (const auto& vector : {layer.attXPrev, layer.ffnXPrev}) {
+        if (vector.defined()) list.Set(list.Length(), wrapTensor(info.Env(), vector));
+      }
+    }
+    return list;
+  }
+  Napi::Value selectRows(const Napi::CallbackInfo& info) {
+    return makeHandle<StateHandle>(info.Env(), native().selectRows(tensorArg(info[0], "rows")));
+  }
+};
+
+using SharedPrefix = std::shared_ptr<const model::Prefix>;
+
+class PrefixHandle : public Handle<PrefixHandle, SharedPrefix> {
+ public:
+  static constexpr const char* kName = "Prefix";
+  static constexpr napi_type_tag kTag{0x70c15ae98d3b624f, 0xd14f9b0e67a8325c};
+
+  explicit PrefixHandle(const Napi::CallbackInfo& info) : Handle(info) {}
+
+  Napi::Value rows(const Napi::CallbackInfo& info) {
+    return Napi::Number::New(info.Env(), static_cast<double>(native()->packing.sequences.count));
+  }
+};
+
+std::vector<BlockSpec> blocksField(const Napi::Object& stage, const char* name) {
+  std::vector<BlockSpec> blocks;
+  const auto list = arrayArg(stage.Get(name), name);
+  for (uint32_t i = 0; i < list.Length(); ++i) {
+    const auto block = objectArg(list.Get(i), std::string(name) + "[" + std::to_string(i) + "]");
+    const auto code = stringField(block, "code");
+    check(code == "w" || code == "W", ErrorCode::Config, name, ": block code '", code, "', supported: w, W");
+    blocks.push_back({code == "W", integerField(block, "dIntermediate", 1)});
+  }
+  check(!blocks.empty(), ErrorCode::Config, name, ": expected at least one block");
+  return blocks;
+}
+
+StageConfig stageField(const Napi::Object& object, const Napi::Object& ranks, bool innermost) {
+  StageConfig stage;
+  stage.dModel = integerField(object, "dModel", 1);
+  stage.headSize = integerField(object, "headSize", 1);
+  check(stage.dModel % stage.headSize == 0, ErrorCode::Config, "headSize: ", stage.headSize,
+        " does not divide dModel ", stage.dModel);
+  stage.ranks = {integerField(ranks, "decay", 1), integerField(ranks, "a", 1), integerField(ranks, "v", 1),
+                 integerField(ranks, "gate", 1)};
+  stage.encoder = blocksField(object, "encoder");
+  if (innermost) return stage;
+  stage.decoder = blocksField(object, "decoder");
+  stage.downsample = numberField(object, "downsample");
+  check(stage.downsample > 1, ErrorCode::Config, "downsample: expected more than 1, got ", stage.downsample);
+  return stage;
+}
+
+std::shared_ptr<BackboneConfig> backboneConfig(const Napi::Object& object) {
+  auto config = std::make_shared<BackboneConfig>();
+  const auto ranks = arrayArg(object.Get("loraRanks"), "loraRanks");
+  auto stage = objectArg(object.Get("stages"), "stages");
+  for (;;) {
+    const auto i = static_cast<uint32_t>(config->stages.size());
+    check(i < ranks.Length(), ErrorCode::Config, "loraRanks: expected one entry per stage, got ",
+          ranks.Length());
+    const auto inner = stage.Get("inner");
+    config->stages.push_back(stageField(stage, objectArg(ranks.Get(i), "loraRanks"), isAbsent(inner)));
+    if (i > 0) {
+      check(config->stages[i].dModel >= config->stages[i - 1].dModel, ErrorCode::Config, "dModel: stage ", i,
+            " is narrower than the stage around it");
+    }
+    if (isAbsent(inner)) break;
+    stage = objectArg(inner, "inner");
+  }
+  config->vocabSize = integerField(object, "vocabSize", 1);
+  config->numRoles = integerField(object, "numRoles", 1);
+  const auto scheme = stringField(object, "init");
+  check(scheme == "rwkv" || scheme == "annotation", ErrorCode::Config,
+        "init: expected rwkv or annotation, got '", scheme, "'");
+  config->init = scheme == "rwkv" ? model::InitScheme::Rwkv : model::InitScheme::Annotation;
+  const auto dtype = object.Get("dtype");
+  if (!isAbsent(dtype)) config->dtype = dtypeArg(dtype, "dtype");
+  check(config->dtype == at::kFloat || config->dtype == at::kDouble, ErrorCode::Config,
+        "dtype: expected f32 or f64");
+  return config;
+}
+
+std::shared_ptr<torch::nn::Module> makeAnnotator(Napi::Object object, at::Generator generator) {
+  const auto config = backboneConfig(object);
+  return std::make_shared<model::ColumnAnnotation>(
+      model::InitContext{config->init, std::move(generator), config->dtype}, config,
+      integerField(object, "numLabels", 1));
+}
+
+std::shared_ptr<torch::nn::Module> makeCausalLM(Napi::Object object, at::Generator generator) {
+  const auto config = backboneConfig(object);
+  return std::make_shared<model::CausalLM>(
+      model::InitContext{config->init, std::move(generator), config->dtype}, config);
+}
+
+// A model's input with everything that it refers to.
+struct InputArgs {
+  model::ModelInput input;
+  std::shared_ptr<const AegirState> state;
+  bool grad = false;
+
+  model::ModelInput get() const {
+    auto result = input;
+    result.state = state.get();
+    return result;
+  }
+};
+
+InputArgs inputArgs(const Napi::Value& value) {
+  const auto object = objectArg(value, "input");
+  InputArgs args;
+  args.input.inputIds = tensorField(object, "inputIds");
+  args.input.roleIds = optionalTensor(object, "roleIds");
+  args.input.lengths = optionalTensor(object, "lengths");
+  args.input.cuSeqlens = optionalTensor(object, "cuSeqlens");
+  args.input.poolMask = optionalTensor(object, "poolMask");
+  args.grad = boolField(object, "grad", false);
+  const auto state = object.Get("state");
+  if (!isAbsent(state)) args.state = std::make_shared<AegirState>(nativeArg<StateHandle>(state, "state"));
+  return args;
+}
+
+Napi::Value outputObject(Napi::Env env, model::ModelOutput& output) {
+  auto object = Napi::Object::New(env);
+  object.Set("logits", wrapTensor(env, output.logits));
+  object.Set("pooled", wrapOptionalTensor(env, output.pooled));
+  object.Set("state", makeHandle<StateHandle>(env, std::move(output.state)));
+  object.Set("routingHidden", wrapTensor(env, output.routingHidden));
+  object.Set("ratioLoss", wrapTensor(env, output.ratioLoss));
+  object.Set("boundaryRates", numberArray(env, output.boundaryRates));
+  return object;
+}
+
+Napi::Value modelForward(const Napi::CallbackInfo& info) {
+  auto module = moduleArg<Model>(info[1], "module");
+  auto work = [module, args = inputArgs(info[2])] {
+    c10::AutoGradMode mode(args.grad);
+    return module->forward(args.get());
+  };
+  return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[3]), std::move(work), outputObject);
+}
+
+Napi::Value modelPrefix(const Napi::CallbackInfo& info) {
+  auto module = moduleArg<Model>(info[1], "module");
+  auto work = [module, args = inputArgs(info[2])]() -> SharedPrefix {
+    c10::AutoGradMode mode(args.grad);
+    return std::make_shared<model::Prefix>(module->prefix(args.get()));
+  };
+  return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[3]), std::move(work),
+                 [](Napi::Env env, SharedPrefix& prefix) {
+                   auto object = Napi::Object::New(env);
+                   object.Set("routingHidden", wrapTensor(env, prefix->routingHidden));
+                   object.Set("prefix", makeHandle<PrefixHandle>(env, std::move(prefix)));
+                   return object;
+                 });
+}
+
+Napi::Value modelRest(const Napi::CallbackInfo& info) {
+  auto module = moduleArg<Model>(info[1], "module");
+  auto prefix = nativeArg<PrefixHandle>(info[2], "prefix");
+  const auto object = objectArg(info[3], "rest");
+  model::RestInput rest;
+  if (!isAbsent(object.Get("innerKv"))) rest.innerKv = tensorListField(object, "innerKv");
+  rest.headResidual = optionalTensor(object, "headResidual");
+  const bool grad = boolField(object, "grad", false);
+  auto work = [module, prefix, rest, grad] {
+    c10::AutoGradMode mode(grad);
+    return module->rest(*prefix, rest);
+  };
+  return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[4]), std::move(work), outputObject);
+}
+
+Napi::Value prefixSelectRows(const Napi::CallbackInfo& info) {
+  auto prefix = nativeArg<PrefixHandle>(info[1], "prefix");
+  auto rows = tensorArg(info[2], "rows");
+  auto work = [prefix, rows]() -> SharedPrefix {
+    // A prefix with a graph keeps it.
+    c10::AutoGradMode mode(prefix->hidden.requires_grad());
+    return std::make_shared<model::Prefix>(prefix->selectRows(rows));
+  };
+  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work),
+                 [](Napi::Env env, SharedPrefix& selected) {
+                   auto object = Napi::Object::New(env);
+                   object.Set("prefix", makeHandle<PrefixHandle>(env, std::move(selected)));
+                   return object;
+                 });
+}
+
+Napi::Value createState(const Napi::CallbackInfo& info) {
+  const auto config = moduleArg<Model>(info[0], "module")->config();
+  return makeHandle<StateHandle>(info.Env(),
+                                 AegirState::fromTensors(config, namedTensorsArg(info[1], "tensors")));
+}
+
+}  // namespace
+
+void registerModel(Napi::Env env, Napi::Object exports) {
+  using S = StateHandle;
+  defineHandle<S>(env, exports,
+                  {S::method<&S::tensors>("tensors"), S::method<&S::innerKv>("innerKv"),
+                   S::method<&S::innerShift>("innerShift"), S::method<&S::selectRows>("selectRows")});
+  defineHandle<PrefixHandle>(env, exports, {PrefixHandle::getter<&PrefixHandle::rows>("rows")});
+  registerModuleKind(env, "annotator", makeAnnotator);
+  registerModuleKind(env, "causalLM", makeCausalLM);
+  setFunction<modelForward>(exports, "modelForward");
+  setFunction<modelPrefix>(exports, "modelPrefix");
+  setFunction<modelRest>(exports, "modelRest");
+  setFunction<prefixSelectRows>(exports, "prefixSelectRows");
+  setFunction<createState>(exports, "createState");
+}
+
+}  // namespace aegir

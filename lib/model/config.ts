@@ -17,8 +17,10 @@ const DEFAULT_ROLES = 8;
 const WIDE = 256;
 
 const positive = z.number().int().positive();
-const perStage = z.union([positive, z.array(positive).min(1)]);
-const layoutSchema: z.ZodType<ArchLayout> = z.lazy(() => z.array(z.union([z.string(), layoutSchema])).min(1));
+const perStage = z.union([positive, z.array(positive).min(1).readonly()]);
+const layoutSchema: z.ZodType<ArchLayout, ArchLayout> = z.lazy(() =>
+  z.array(z.union([z.string(), layoutSchema])).min(1),
+);
 const ranksSchema = z.strictObject({ decay: positive, a: positive, v: positive, gate: positive });
 
 const backboneShape = {
@@ -31,13 +33,13 @@ const backboneShape = {
   /** Channels of a head; default 64, for widths under 256: 32. */
   headSize: perStage.optional(),
   /** Ranks of the low-rank maps; default: the paper's rule, for widths under 256: 16, the gate's 32 (see `defaultRanks`). */
-  loraRanks: z.union([ranksSchema, z.array(ranksSchema).min(1)]).optional(),
+  loraRanks: z.union([ranksSchema, z.array(ranksSchema).min(1).readonly()]).optional(),
   /** Hidden width over model width of the RWKV-7 channel mix. */
   channelMixRatio: z.number().positive().default(4),
   /** Hidden width of the feed-forward part, in place of the ratio (default of "W" blocks: 8/3 of the width). */
   dIntermediate: perStage.optional(),
   /** Target downsampling of the routing modules, one per chunking stage or one for all. */
-  downsample: z.union([z.number().gt(1), z.array(z.number().gt(1)).min(1)]).default(4),
+  downsample: z.union([z.number().gt(1), z.array(z.number().gt(1)).min(1).readonly()]).default(4),
   /** Initial values: "annotation" learns labels several times faster, "rwkv" is the paper's, for pretraining. */
   init: z.enum(["rwkv", "annotation"]).optional(),
   vocabSize: positive.default(DEFAULT_VOCABULARY),
@@ -50,7 +52,7 @@ const causalLMSchema = z.strictObject(backboneShape);
 const annotatorSchema = z.strictObject({
   ...backboneShape,
   /** Names of the classes, index = class id. */
-  labels: z.array(z.string()).min(1).optional(),
+  labels: z.array(z.string()).min(1).readonly().optional(),
   /** Number of classes where they have no names. */
   numLabels: positive.optional(),
 });
@@ -116,7 +118,7 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
   if (repeated !== undefined)
     throw new AegirError("ERR_CONFIG", `model options.labels: '${repeated}' occurs twice`);
-  return { ...resolveBackbone(backbone, "annotation"), labels: names };
+  return { ...resolveBackbone(backbone, "annotation"), labels: [...names] };
 }
 
 /**
@@ -129,8 +131,13 @@ export function defaultRanks(dModel: number): LoraRanks {
     const rank = dModel < 64 ? 8 : 16;
     return { decay: rank, a: rank, v: rank, gate: 2 * rank };
   }
-  const rank = (c: number) => Math.max(32, 32 * Math.round((c * Math.sqrt(dModel)) / 32));
+  const rank = (c: number) => Math.max(32, 32 * roundHalfEven((c * Math.sqrt(dModel)) / 32));
   return { decay: rank(2.5), a: rank(2.5), v: rank(1.7), gate: rank(5) };
+}
+
+/** As Python rounds, in which the rule is written: widths 256 and 1024 meet ties. */
+function roundHalfEven(x: number): number {
+  return x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x);
 }
 
 function resolveBackbone(
@@ -186,15 +193,19 @@ function checkWidths(dModel: number[]): void {
   });
 }
 
-function spread<T>(name: string, value: T | T[], count: number): T[] {
-  if (!Array.isArray(value)) return Array.from({ length: count }, () => value);
+function spread<T extends object | number>(name: string, value: T | readonly T[], count: number): T[] {
+  if (!isList(value)) return Array.from({ length: count }, () => value);
   if (value.length !== count) {
     throw new AegirError(
       "ERR_CONFIG",
       `model options.${name}: has ${value.length} entries, expected ${count} for this layout`,
     );
   }
-  return value;
+  return [...value];
+}
+
+function isList<T>(value: T | readonly T[]): value is readonly T[] {
+  return Array.isArray(value);
 }
 
 /** The native configuration of a resolved backbone. */

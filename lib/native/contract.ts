@@ -144,6 +144,8 @@ export interface NativeModule {
   stateDict(): Record<string, NativeTensor>;
   /** Copies values in; every name and shape must agree, or ERR_CHECKPOINT and nothing is changed. */
   loadStateDict(tensors: Record<string, NativeTensor>): void;
+  /** Copies of the accumulated gradients, of the parameters that have one. */
+  gradients(): Record<string, NativeTensor>;
   /** requires_grad off for good. */
   freeze(): void;
   dispose(): void;

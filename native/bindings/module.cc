@@ -121,6 +121,14 @@ Napi::Value ModuleHandle::loadStateDict(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+Napi::Value ModuleHandle::gradients(const Napi::CallbackInfo& info) {
+  std::vector<std::pair<std::string, at::Tensor>> gradients;
+  for (const auto& item : native().module->named_parameters()) {
+    if (item.value().grad().defined()) gradients.emplace_back(item.key(), item.value().grad().clone());
+  }
+  return wrapNamedTensors(info.Env(), gradients);
+}
+
 Napi::Value ModuleHandle::freeze(const Napi::CallbackInfo& info) {
   ModuleEntry& entry = native();
   for (auto& parameter : entry.module->parameters()) parameter.requires_grad_(false);
@@ -138,7 +146,7 @@ void registerModule(Napi::Env env, Napi::Object exports) {
                   {M::getter<&M::kind>("kind"), M::getter<&M::frozen>("frozen"),
                    M::getter<&M::numParameters>("numParameters"), M::method<&M::parameters>("parameters"),
                    M::method<&M::stateDict>("stateDict"), M::method<&M::loadStateDict>("loadStateDict"),
-                   M::method<&M::freeze>("freeze")});
+                   M::method<&M::gradients>("gradients"), M::method<&M::freeze>("freeze")});
   setFunction<createModule>(exports, "createModule");
 }
 

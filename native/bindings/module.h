@@ -31,6 +31,7 @@ class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
   Napi::Value parameters(const Napi::CallbackInfo& info);
   Napi::Value stateDict(const Napi::CallbackInfo& info);
   Napi::Value loadStateDict(const Napi::CallbackInfo& info);
+  Napi::Value gradients(const Napi::CallbackInfo& info);
   Napi::Value freeze(const Napi::CallbackInfo& info);
 };
 

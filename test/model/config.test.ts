@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { resolveAnnotator, resolveCausalLM } from "../../lib/model/config.js";
+import { parseLayout } from "../../lib/model/layout.js";
+
+const flat = { archLayout: ["w2"], dModel: 64 };
+
+describe("layouts", () => {
+  it("nested lists become stages, outermost first", () => {
+    expect(parseLayout(["w2", ["w1", ["w1W2"], "W1"], "w1"])).toEqual([
+      { encoder: ["w", "w"], decoder: ["w"] },
+      { encoder: ["w"], decoder: ["W"] },
+      { encoder: ["w", "W", "W"] },
+    ]);
+  });
+
+  it.each(["m", "M", "t", "T", "r", "R"])(
+    "code %s is refused by an error that names the supported codes",
+    (code) => {
+      expect(() => parseLayout([`${code}4`])).toThrow(/block code ".".*not built.*supported: "w".*"W"/);
+    },
+  );
+
+  it.each([
+    [["x2"], /"x" in "x2" is unknown; supported/],
+    [["w"], /"w" is not codes with counts/],
+    [["w2 w2"], /not codes with counts/],
+    [["w0"], /asks for 0 blocks/],
+    [["w2", "w2"], /neither \["blocks"\] nor/],
+    [["w2", ["w2"]], /neither/],
+    [[["w2"]], /neither/],
+    [["w2", "w2", "w2"], /neither/],
+  ])("%j is refused", (layout, message) => {
+    expect(() => parseLayout(layout)).toThrow(message);
+  });
+});
+
+describe("options", () => {
+  it("fill in what is not given, and are complete: resolving them again changes nothing", () => {
+    const resolved = resolveAnnotator({ preset: "tiny", labels: ["a", "b"] });
+    expect(resolved).toMatchObject({
+      dModel: [64, 96],
+      headSize: [32, 32],
+      downsample: [4],
+      init: "annotation",
+    });
+    expect(resolveAnnotator(resolved)).toEqual(resolved);
+    expect(resolveCausalLM(flat).init).toBe("rwkv");
+  });
+
+  it.each([
+    [{ ...flat, dmodel: 64 }, /unknown option 'dmodel'; did you mean 'dModel'/],
+    [{ ...flat, headSize: 48 }, /headSize: 48 does not divide dModel 64 of stage 0/],
+    [{ ...flat, dModel: [64, 64] }, /dModel: has 2 entries, expected 1/],
+    [{ archLayout: ["w1", ["w1"], "w1"], dModel: [96, 64] }, /stage 1 is 64 wide, narrower/],
+    [{ archLayout: ["w1", ["w1"], "w1"], dModel: 64, downsample: 1 }, /downsample/],
+    [{ archLayout: ["w2"] }, /give archLayout and dModel, or a preset/],
+    [{ ...flat, dModel: -1 }, /dModel/],
+    [{ ...flat, init: "zeros" }, /init/],
+  ])("%j is refused", (options, message) => {
+    expect(() => resolveCausalLM(options as never)).toThrow(message);
+  });
+
+  it("labels are named once each and agree with numLabels", () => {
+    expect(() => resolveAnnotator(flat)).toThrow(/needs labels \(names\) or numLabels/);
+    expect(() => resolveAnnotator({ ...flat, labels: ["a", "b", "a"] })).toThrow(/'a' occurs twice/);
+    expect(() => resolveAnnotator({ ...flat, labels: ["a"], numLabels: 2 })).toThrow(/numLabels is 2/);
+    expect(resolveAnnotator({ ...flat, numLabels: 2 }).labels).toEqual(["label0", "label1"]);
+  });
+});

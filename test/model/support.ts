@@ -1,0 +1,133 @@
+import { expect } from "vitest";
+import { AegirForCausalLM, AegirForColumnAnnotation, type CausalLMOutput } from "../../lib/model/index.js";
+import type { NativeModule, NativeTensor } from "../../lib/native/contract.js";
+import { native } from "../../lib/native/load.js";
+
+/** Small geometries of every kind: flat with both feed-forward parts, one and two levels of chunking, a wider inner stage. */
+export const geometries = {
+  flat: { archLayout: ["w2"], dModel: 32, headSize: 16 },
+  swiGlu: { archLayout: ["w1W1"], dModel: 32, headSize: 16 },
+  chunked: { archLayout: ["w1", ["w2"], "w1"], dModel: [32, 48], headSize: 16, downsample: 3 },
+  nested: {
+    archLayout: ["w1", ["w1", ["w1W1"], "w1"], "w1"],
+    dModel: [16, 32, 32],
+    headSize: 16,
+    downsample: 2,
+  },
+} as const;
+export type Geometry = keyof typeof geometries;
+
+const shared = { channelMixRatio: 2, vocabSize: 264 };
+
+interface TestModelOptions {
+  dtype?: "f32" | "f64";
+  seed?: number;
+}
+
+export function causalLM(
+  geometry: Geometry,
+  { dtype = "f32", seed = 1 }: TestModelOptions = {},
+): AegirForCausalLM {
+  const model = new AegirForCausalLM({ ...geometries[geometry], ...shared, dtype }, { seed });
+  shake(model.native, seed, dtype);
+  return model;
+}
+
+export function annotator(
+  geometry: Geometry,
+  { dtype = "f32", seed = 1 }: TestModelOptions = {},
+): AegirForColumnAnnotation {
+  const model = new AegirForColumnAnnotation(
+    { ...geometries[geometry], ...shared, dtype, numLabels: 5 },
+    { seed },
+  );
+  shake(model.native, seed, dtype);
+  return model;
+}
+
+/** Moves every parameter off its initial value: maps that start at zero or at the identity would hide mistakes. */
+function shake(module: NativeModule, seed: number, dtype: "f32" | "f64"): void {
+  const generator = new (native().Generator)(seed);
+  const tensors = module.stateDict();
+  const shaken: Record<string, NativeTensor> = {};
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const scale = name.includes("Embedding") ? 0.5 : 0.15;
+    const noise = native().Tensor.randn(tensor.shape, dtype, generator);
+    const scaled = noise.mul(scale);
+    shaken[name] = tensor.add(scaled);
+    dispose(noise, scaled);
+  }
+  module.loadStateDict(shaken);
+  dispose(generator, ...Object.values(shaken), ...Object.values(tensors));
+}
+
+export function dispose(...values: ({ dispose(): void } | null | undefined)[]): void {
+  for (const value of values) value?.dispose();
+}
+
+/** (B,T) i64 of rows, padded on the right with a token that would show in any result. */
+export function idTensor(rows: readonly (readonly number[])[]): NativeTensor {
+  const tokens = Math.max(...rows.map((row) => row.length));
+  const flat = rows.flatMap((row) => [...row, ...Array.from({ length: tokens - row.length }, () => 97)]);
+  return native().Tensor.fromData(Int32Array.from(flat), [rows.length, tokens], "i64");
+}
+
+export function indexTensor(values: readonly number[]): NativeTensor {
+  return native().Tensor.fromData(Int32Array.from(values), [values.length], "i64");
+}
+
+/** Values as plain numbers. */
+export function values(tensor: NativeTensor): number[] {
+  return Array.from(tensor.data() as Float32Array, Number);
+}
+
+/** Row r of a (B,T,V) or (B,C) tensor, its first `count` entries along T, as plain numbers. */
+export function rowValues(tensor: NativeTensor, row: number, count?: number): number[] {
+  const one = tensor.slice(0, row, row + 1);
+  const part = count === undefined ? one.clone() : one.slice(1, 0, count);
+  const result = values(part);
+  dispose(one, part);
+  return result;
+}
+
+/**
+ * Tolerance of the laws in f32. Two ways through the same equations differ in the order of their sums: a few ulp of logits of
+ * size one, 1e-7 each, over some ten layers.
+ */
+export const LAW_TOLERANCE = 1e-5;
+
+export function expectClose(
+  actual: number[],
+  expected: number[],
+  what: string,
+  tolerance = LAW_TOLERANCE,
+): void {
+  expect(actual.length, `${what}: number of values`).toBe(expected.length);
+  let worst = 0;
+  for (let i = 0; i < actual.length; i++) {
+    const scale = Math.max(1, Math.abs(expected[i]!));
+    const difference = Math.abs(actual[i]! - expected[i]!) / scale;
+    if (!(difference <= worst)) worst = difference;
+  }
+  expect(worst, `${what}: max difference`).toBeLessThanOrEqual(tolerance);
+}
+
+/** State tensors of one sequence as plain numbers, by name. */
+export function stateValues(output: CausalLMOutput, row: number): Record<string, number[]> {
+  const tensors = output.state.tensors();
+  const result: Record<string, number[]> = {};
+  for (const [name, tensor] of Object.entries(tensors)) {
+    result[name] = rowValues(tensor, row);
+    tensor.dispose();
+  }
+  return result;
+}
+
+export function expectSameState(
+  actual: Record<string, number[]>,
+  expected: Record<string, number[]>,
+  what: string,
+): void {
+  expect(Object.keys(actual)).toEqual(Object.keys(expected));
+  for (const [name, value] of Object.entries(expected)) expectClose(actual[name]!, value, `${what}: ${name}`);
+}

@@ -94,6 +94,34 @@ void checkLaws(int depth) {
          at::zeros_like(right.logits[2].narrow(0, 8, 11)), 0);
 }
 
+// The gradients of `inputs` under the same random cotangent, of an operator and of its plain form.
+void compareGradients(const char* what, const at::Tensor& actual, const at::Tensor& expected,
+                      const std::vector<at::Tensor>& inputs) {
+  report(what, actual, expected, 1e-14);
+  const auto cotangent =
+      at::linspace(-1, 1, expected.numel(), expected.options().requires_grad(false)).view_as(expected);
+  const auto mine = torch::autograd::grad({actual}, inputs, {cotangent});
+  const auto plain = torch::autograd::grad({expected}, inputs, {cotangent});
+  for (size_t i = 0; i < inputs.size(); ++i) report(what, mine[i], plain[i], 1e-13);
+}
+
+void checkOperators() {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+  const auto options = at::TensorOptions().dtype(at::kDouble);
+  const auto p = at::rand({23}, generator, options).requires_grad_();
+  const auto x = at::rand({23, 5}, generator, options).requires_grad_();
+  const Routing routing{p, p >= 0.5, {}};
+  const auto c = at::where(routing.boundary, p, 1 - p);
+  compareGradients("straight-through", straightThrough(x, routing), x * (1 + c - c.detach()).unsqueeze(1),
+                   {p, x});
+
+  const auto sequences = makeSequences(at::tensor(std::vector<int64_t>{0, 4, 4, 5, 23}), 23);
+  const auto mask = (at::rand({23}, generator, options) > 0.4).to(at::kDouble);
+  const auto member = at::arange(4).unsqueeze(1).eq(sequences.sequenceOf).to(at::kDouble) * mask;  // (S,K)
+  const auto mean = at::mm(member, x) / member.sum(1, true).clamp_min(1);
+  compareGradients("sequence mean", sequenceMean(x, mask, sequences), mean, {x});
+}
+
 void timeTraining(int depth) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
   const auto config = smallConfig(depth, at::kFloat);
@@ -120,6 +148,7 @@ void timeTraining(int depth) {
 
 int main() {
   at::set_num_threads(1);
+  checkOperators();
   for (int depth : {1, 2, 3}) checkLaws(depth);
   for (int depth : {1, 2}) timeTraining(depth);
   return failures == 0 ? 0 : 1;

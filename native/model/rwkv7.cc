@@ -8,8 +8,8 @@
 
 #include <cmath>
 
+#include "native/kernels/time_mix.h"
 #include "native/kernels/wkv7.h"
-#include "native/model/time_mix_ops.h"
 
 namespace aegir::model {
 
@@ -44,28 +44,24 @@ TimeMix::TimeMix(const InitContext& context, const StageConfig& stage, LayerPosi
   norm_ = register_module("norm", std::make_shared<Norm>(context, d));
 }
 
-at::Tensor TimeMix::lowRank(const at::Tensor& down, const at::Tensor& up, const at::Tensor& base) const {
-  return at::addmm(base, down, up);
-}
-
 at::Tensor TimeMix::forward(const at::Tensor& residual, const at::Tensor& x, at::Tensor& vFirst,
                             const BlockState& before, BlockState& after, const Sequences& sequences) {
   const int64_t d = x.size(1);
-  const auto mixed = tokenShiftMix(x, before.attXPrev, mu_, sequences);
+  const auto mixed = kernels::tokenShiftMix({x, before.attXPrev, mu_, sequences.cuSeqlens});
   const auto &xR = mixed[0], &xW = mixed[1], &xK = mixed[2], &xV = mixed[3], &xA = mixed[4], &xG = mixed[5];
 
   const auto r = receptance_->forward(xR);
   const auto k = key_->forward(xK);
   auto v = value_->forward(xV);
-  const auto decay = decayFromLogits(lowRank(at::tanh(at::mm(xW, w1_)), w2_, w0_));
-  const auto aLogits = lowRank(at::mm(xA, a1_), a2_, a0_);
+  const auto decay = kernels::decayFromLogits(at::addmm(w0_, at::tanh(at::mm(xW, w1_)), w2_));
+  const auto aLogits = at::addmm(a0_, at::mm(xA, a1_), a2_);
   const auto gate = at::mm(at::sigmoid(at::mm(xG, g1_)), g2_);
   if (firstLayer_) {
     vFirst = v;
   } else {
-    v = valueResidual(v, vFirst, lowRank(at::mm(xV, v1_), v2_, v0_));
+    v = kernels::valueResidual(v, vFirst, at::addmm(v0_, at::mm(xV, v1_), v2_));
   }
-  const auto key = keyNormalise(k, aLogits, kK_, kA_, headSize_);
+  const auto key = kernels::keyNormalise({k, aLogits, kK_, kA_, headSize_});
 
   // (K,D) -> (1,K,H,N): one packed row
   const auto heads = [&](const at::Tensor& t) { return t.view({1, x.size(0), d / headSize_, headSize_}); };
@@ -74,8 +70,8 @@ at::Tensor TimeMix::forward(const at::Tensor& residual, const at::Tensor& x, at:
   after.attXPrev = lastTokens(x, before.attXPrev, sequences);
   after.attKv = state;
 
-  const auto gated =
-      groupNormBonusGate(o.view({x.size(0), d}), r, key.key, v, rK_, gate, {norm_->gain(), norm_->bias()});
+  const auto gated = kernels::groupNormBonusGate(
+      {o.view({x.size(0), d}), r, key.key, v, gate, rK_, norm_->gain(), norm_->bias()});
   return output_->addTo(residual, gated);
 }
 
@@ -90,9 +86,9 @@ ChannelMix::ChannelMix(const InitContext& context, int64_t dModel, int64_t dInte
 
 at::Tensor ChannelMix::forward(const at::Tensor& residual, const at::Tensor& x, const BlockState& before,
                                BlockState& after, const Sequences& sequences) {
-  const auto xK = tokenShiftMix(x, before.ffnXPrev, mu_, sequences)[0];
+  const auto xK = kernels::tokenShiftMix({x, before.ffnXPrev, mu_, sequences.cuSeqlens})[0];
   after.ffnXPrev = lastTokens(x, before.ffnXPrev, sequences);
-  return value_->addTo(residual, squaredRelu(key_->forward(xK)));
+  return value_->addTo(residual, kernels::squaredRelu(key_->forward(xK)));
 }
 
 SwiGlu::SwiGlu(const InitContext& context, int64_t dModel, int64_t dIntermediate, LayerPosition position) {

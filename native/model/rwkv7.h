@@ -20,9 +20,6 @@ class TimeMix : public torch::nn::Module {
                      const BlockState& before, BlockState& after, const Sequences& sequences);
 
  private:
-  // (x U) W + base
-  at::Tensor lowRank(const at::Tensor& down, const at::Tensor& up, const at::Tensor& base) const;
-
   int64_t headSize_;
   bool firstLayer_;
   at::Tensor mu_, w0_, w1_, w2_, a0_, a1_, a2_, v0_, v1_, v2_, g1_, g2_, kK_, kA_, rK_;

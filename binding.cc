@@ -15,8 +15,8 @@ constexpr Register kRequired[] = {aegir::registerTensor,  aegir::registerGenerat
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   env.SetInstanceData(new aegir::Instance(env));
   for (Register add : kRequired) add(env, exports);
-  const Register optional[] = {aegir::registerModel, aegir::registerLoss, aegir::registerKernels,
-                               aegir::registerSwarm, aegir::registerRl,   aegir::registerOptim};
+  const Register optional[] = {aegir::registerModel, aegir::registerKernels, aegir::registerSwarm,
+                               aegir::registerRl, aegir::registerOptim};
   for (Register add : optional) {
     if (add) add(env, exports);
   }

@@ -15,7 +15,6 @@ void registerBackward(Napi::Env env, Napi::Object exports);
 
 // Absent until their file is there.
 __attribute__((weak)) void registerModel(Napi::Env env, Napi::Object exports);
-__attribute__((weak)) void registerLoss(Napi::Env env, Napi::Object exports);
 __attribute__((weak)) void registerKernels(Napi::Env env, Napi::Object exports);
 __attribute__((weak)) void registerSwarm(Napi::Env env, Napi::Object exports);
 __attribute__((weak)) void registerRl(Napi::Env env, Napi::Object exports);

@@ -67,3 +67,4 @@ export {
   type ToggleOptions,
   toggleRewards,
 } from "./schedules.js";
+export { TOKEN_WEIGHTS, type TokenKind, tokenWeights } from "./tokenWeights.js";

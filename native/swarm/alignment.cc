@@ -46,12 +46,8 @@ AlignmentProjectionImpl::AlignmentProjectionImpl(const AlignmentConfig& config) 
             "alignment: mode 'identity' needs equal heads and head size; the primary has ", config.primary,
             ", the specialist ", config.specialist, ": use mode 'bilinear'");
       break;
-    case AlignmentMode::Bilinear:
-      registerBilinear(options);
-      break;
-    case AlignmentMode::Dense:
-      registerDense(options);
-      break;
+    case AlignmentMode::Bilinear: registerBilinear(options); break;
+    case AlignmentMode::Dense: registerDense(options); break;
   }
   if (config.vectors) registerVectors(options);
 }

@@ -68,7 +68,7 @@ FusedStates RWKVStateFusionImpl::forward(int64_t layer, int64_t batch, const at:
                                          at::TensorOptions().dtype(config_.dtype));
   for (const auto& agent : agents) {
     const auto weight = weights.select(1, agent.agent + 1).index_select(0, agent.rows);  // (b,H)
-    fused = fused.index_add(0, agent.rows, agent.states * weight.unsqueeze(-1).unsqueeze(-1));
+    fused.index_add_(0, agent.rows, agent.states * weight.unsqueeze(-1).unsqueeze(-1));
   }
   return {fused, weights};
 }

@@ -37,7 +37,7 @@ at::Tensor OutputFusionImpl::forward(int64_t batch, const std::vector<AgentOutpu
           agent.logits.sizes());
     const auto features =
         at::cat({agent.pooled.to(config_.dtype), agent.logits.to(config_.dtype).softmax(1)}, 1);
-    residual = residual.index_add(0, agent.rows, at::linear(features, projections_[agent.agent]));
+    residual.index_add_(0, agent.rows, at::linear(features, projections_[agent.agent]));
   }
   return residual;
 }

@@ -25,6 +25,7 @@ export type {
   Task,
 } from "./data/types.js";
 export { AegirError, type ErrorCode } from "./errors.js";
+export * from "./model/index.js";
 export * from "./rl/index.js";
 export * from "./swarm/index.js";
 export {

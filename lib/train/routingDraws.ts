@@ -49,10 +49,9 @@ export function activated(actions: ArrayLike<number>, row: number, n: number): n
 
 /** Share of rows that activate each specialist, (R,n) → (n). */
 export function activationRates(actions: ArrayLike<number>, n: number): number[] {
-  const rows = actions.length / n;
-  const rates = new Array<number>(n).fill(0);
-  for (let i = 0; i < actions.length; i++) if (actions[i]) rates[i % n]! += 1 / rows;
-  return rates;
+  const counts = new Array<number>(n).fill(0);
+  for (let i = 0; i < actions.length; i++) if (actions[i]) counts[i % n]!++;
+  return counts.map((count) => (count * n) / actions.length);
 }
 
 /** The rows of (R,n) in another order: the same rates, but not given to the rows that chose them. */

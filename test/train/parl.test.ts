@@ -101,7 +101,8 @@ describe("PARL training", () => {
       ]) {
         expect(Number.isFinite(value(name)), name).toBe(true);
       }
-      expect(value("rPerf")).toBeGreaterThanOrEqual(-3);
+      // The floor, with the rounding of f32 probabilities that sum to 1.
+      expect(value("rPerf")).toBeGreaterThanOrEqual(-3 - 1e-6);
       expect(value("rPerf")).toBeLessThanOrEqual(0);
       expect(value("reward")).toBeCloseTo(value("rPerf") - value("cost"), 6);
       for (const name of ["rParallel", "rFinish", "activation", "pOn", "pOff", "pConst", "informative"]) {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import type { Batch } from "../data/types.js";
@@ -59,7 +60,8 @@ export class SpecialistCache {
     const pieces: SpecialistOutput[][] = specialists.map(() => []);
     try {
       const stored = await fill(pieces, specialists, batches, checked);
-      const stacks = specialists.map((specialist, n) => stack(specialist, pieces[n]!));
+      const stacks: Stack[] = [];
+      for (const [n, specialist] of specialists.entries()) stacks.push(await stack(specialist, pieces[n]!));
       const bytes = stacks.reduce((sum, s) => sum + tensorsOf(s).reduce((b, t) => b + t.bytes, 0), 0);
       return new SpecialistCache(stacks, positionsOf(stored), bytes);
     } finally {
@@ -156,19 +158,21 @@ function bytesOf({ states, output }: SpecialistOutput): number {
   return tensors.reduce((sum, tensor) => sum + tensor.bytes, 0);
 }
 
-/** One tensor out of the batches' pieces, each freed as soon as it is copied. */
-function stack(specialist: FrozenSpecialist, pieces: SpecialistOutput[]): Stack {
-  const join = (pick: (piece: SpecialistOutput) => NativeTensor) => {
+/** One tensor out of the batches' pieces, each freed as soon as it is copied; the event loop turns between two tensors. */
+async function stack(specialist: FrozenSpecialist, pieces: SpecialistOutput[]): Promise<Stack> {
+  const join = async (pick: (piece: SpecialistOutput) => NativeTensor) => {
+    await nextTurn();
     const parts = pieces.map(pick);
     const joined = native().Tensor.cat(parts, 0);
     disposeAll(parts);
     return joined;
   };
   if (pieces.length === 0) return { specialist, output: null, states: [] };
-  const states = pieces[0]!.states.map((_, layer) => join((piece) => piece.states[layer]!));
+  const states: NativeTensor[] = [];
+  for (const layer of pieces[0]!.states.keys()) states.push(await join((piece) => piece.states[layer]!));
   const output = pieces[0]!.output && {
-    logits: join((piece) => piece.output!.logits),
-    pooled: join((piece) => piece.output!.pooled),
+    logits: await join((piece) => piece.output!.logits),
+    pooled: await join((piece) => piece.output!.pooled),
   };
   return { specialist, output, states };
 }

@@ -45,6 +45,7 @@ export { evaluateRun, type RunEvaluation, type RunEvaluationOptions } from "./tr
 export type { SwarmFigures } from "./train/evaluateSwarm.js";
 export { type LoadedRun, loadRun } from "./train/loadRun.js";
 export type { TrainingOutcome } from "./train/loop.js";
+export { AdamW, type AdamWOptions, type OptimizedModule, type StepResult } from "./train/optimizer.js";
 export { type ParlRun, type SpecialistSource, type TrainedSwarm, trainParl } from "./train/parl.js";
 export { type PretrainRun, pretrain } from "./train/pretrain.js";
 export type { Progress, ProgressListener } from "./train/progress.js";

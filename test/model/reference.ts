@@ -56,7 +56,7 @@ export class PlainModel {
   forward(ids: number[], held?: Decisions[]): PlainResult {
     const byte = this.matrix("byteEmbedding.weight");
     const role = this.matrix("roleEmbedding.weight")[0]!;
-    const h = ids.map((id) => byte[id]!.map((x, i) => x + role[i]!));
+    const h = ids.map((id) => Array.from(byte[id]!, (x, i) => x + role[i]!));
     const result: PlainResult = { logits: [], ratioLoss: 0, decisions: [] };
     const out = this.stage(0, h, result, held);
     const head = this.parameter("head.weight");
@@ -236,12 +236,11 @@ export class PlainModel {
     return this.parameter(name).values;
   }
 
-  private matrix(name: string): Rows {
+  /** Views of the rows: values that a caller changes are seen. */
+  private matrix(name: string): Float64Array[] {
     const { shape, values } = this.parameter(name);
     const [rows, columns] = shape as [number, number];
-    return Array.from({ length: rows }, (_, r) =>
-      Array.from(values.subarray(r * columns, (r + 1) * columns)),
-    );
+    return Array.from({ length: rows }, (_, r) => values.subarray(r * columns, (r + 1) * columns));
   }
 }
 
@@ -288,6 +287,6 @@ function add(a: Rows, b: Rows): Rows {
   return a.map((row, t) => row.map((y, i) => y + b[t]![i]!));
 }
 
-function transpose(a: Rows): Rows {
-  return a[0]!.map((_, j) => a.map((row) => row[j]!));
+function transpose(a: ArrayLike<number>[]): Rows {
+  return Array.from({ length: a[0]!.length }, (_, j) => a.map((row) => row[j]!));
 }

@@ -10,8 +10,11 @@ export const batchOptions = z.strictObject({
   rows: z.int().min(1).default(64),
   /** Tokens of a batch at most, padding included; an example that is longer than this makes a batch of its own. */
   tokens: z.int().min(1).optional(),
-  /** Batches that are sorted by length together: more is less padding and less mixing. */
-  window: z.int().min(1).default(16),
+  /**
+   * Batches' worth of examples that are sorted by length together: more is less padding. But a column's length tells much about its class,
+   * so sorted batches hold few classes each: with 16, macro F1 after 60 steps was .19 where unsorted batches reach .41, for 12 % less padding.
+   */
+  window: z.int().min(1).default(1),
   seed: z.int().default(0),
 });
 export type BatchOptions = z.input<typeof batchOptions>;

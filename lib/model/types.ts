@@ -17,7 +17,7 @@ export interface ModelInputs {
 }
 
 export interface RunOptions {
-  /** Build the autograd graph; default false. Refused by a frozen model. */
+  /** Build the autograd graph; default false. A frozen model has nothing to differentiate and builds none. */
   grad?: boolean;
   /** Cancels the job between two layers: the promise rejects with ERR_ABORTED. */
   signal?: AbortSignal;

@@ -156,8 +156,9 @@ describe.each(["flat", "chunked", "nested"] as const)("prefix and rest, %s", (ge
     const ones = Array.from({ length: layers }, () => native().Tensor.full(shape, 0.5, "f32"));
     const other = await model.rest(prefix, { innerKv: ones });
     expect(rowValues(other.logits, 1)).not.toEqual(logits[1]);
-    expect(other.state.innerKv().length).toBe(layers);
-    dispose(prefix, same, other, ...zeros, ...ones);
+    const final = other.state.innerKv();
+    expect(final.map((kv) => kv.shape)).toEqual(zeros.map(() => shape));
+    dispose(prefix, same, other, ...zeros, ...ones, ...final);
   });
 
   it("a head residual enters before the classifier", async () => {

@@ -89,28 +89,32 @@ describe.each(["flat", "swiGlu", "chunked", "nested"] as Geometry[])("gradients 
   const weights = new Map<string, NativeTensor>();
   afterAll(() => model.dispose());
 
-  it("of every parameter match central differences", async () => {
-    const loss = await objective(model, weights, true);
-    await native().backward(model.lane, [loss], [1]);
-    loss.dispose();
-    const gradients = model.native.gradients();
-    const parameters = model.stateDict();
-    let compared = 0;
-    for (const [name, tensor] of Object.entries(parameters)) {
-      if (straightThroughUpstream(name, geometry)) continue;
-      const original = tensor.clone();
-      await compare(name, original, gradients[name], async (changed) => {
-        model.loadStateDict({ ...parameters, [name]: changed });
-        const value = await scalar(objective(model, weights, false));
-        model.loadStateDict({ ...parameters, [name]: original });
-        return value;
-      });
-      original.dispose();
-      compared++;
-    }
-    expect(compared).toBeGreaterThan(geometry === "nested" ? 30 : 20);
-    dispose(...Object.values(gradients), ...Object.values(parameters));
-  });
+  // equations.test.ts differentiates every parameter on one sequence; here a padded batch does, with its final state.
+  it.runIf(geometry === "flat" || geometry === "chunked")(
+    "of every parameter match central differences",
+    async () => {
+      const loss = await objective(model, weights, true);
+      await native().backward(model.lane, [loss], [1]);
+      loss.dispose();
+      const gradients = model.native.gradients();
+      const parameters = model.stateDict();
+      let compared = 0;
+      for (const [name, tensor] of Object.entries(parameters)) {
+        if (straightThroughUpstream(name, geometry)) continue;
+        const original = tensor.clone();
+        await compare(name, original, gradients[name], async (changed) => {
+          model.loadStateDict({ ...parameters, [name]: changed });
+          const value = await scalar(objective(model, weights, false));
+          model.loadStateDict({ ...parameters, [name]: original });
+          return value;
+        });
+        original.dispose();
+        compared++;
+      }
+      expect(compared).toBeGreaterThan(30);
+      dispose(...Object.values(gradients), ...Object.values(parameters));
+    },
+  );
 
   it("flow into the initial state", async () => {
     const first = idTensor([

@@ -1,7 +1,12 @@
-import { expect } from "vitest";
+import { afterAll, expect } from "vitest";
 import { AegirForCausalLM, AegirForColumnAnnotation, type CausalLMOutput } from "../../lib/model/index.js";
 import type { NativeModule, NativeTensor } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
+
+/** Every file of tests frees what it made. Hooks run in reverse order: this one comes after those of the tests. */
+afterAll(() => {
+  expect(native().memory().liveTensors).toBe(0);
+});
 
 /** Small geometries of every kind: flat with both feed-forward parts, one and two levels of chunking, a wider inner stage. */
 export const geometries = {

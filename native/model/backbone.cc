@@ -140,7 +140,10 @@ BackboneOutput Backbone::rest(const Prefix& prefix, const std::vector<at::Tensor
   AegirState before = prefix.before;
   if (!innerKv.empty()) replaceInnerKv(before, *config_, innerKv, sequences.count);
   BackboneOutput output{
-      at::Tensor(), prefix.after, at::zeros({}, prefix.hidden.options().requires_grad(false)), {}};
+      at::Tensor(),
+      prefix.after,
+      at::zeros({}, prefix.hidden.options().requires_grad(false)).requires_grad_(at::GradMode::is_enabled()),
+      {}};
   const Run run{before, output};
   if (flat()) {
     auto& encoder = *stages_[0]->encoder;

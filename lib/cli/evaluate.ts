@@ -59,7 +59,7 @@ async function evaluateCommand(dir: string, flags: EvaluateFlags): Promise<void>
           ? await recordedSource(dir)
           : sourceFrom({ data: flags.data, task: flags.task ?? run.task });
       const { split, unknownLabels, controls, limit } = flags;
-      return evaluateRun(run, await openDataSource(source), {
+      return await evaluateRun(run, await openDataSource(source), {
         split,
         unknownLabels,
         controls,

@@ -3,6 +3,7 @@
 
 #include "native/bindings/instance.h"
 #include "native/bindings/register.h"
+#include "native/core/allocator.h"
 
 namespace {
 
@@ -13,6 +14,7 @@ constexpr Register kRequired[] = {aegir::registerTensor,  aegir::registerGenerat
                                   aegir::registerBackward};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
+  aegir::installCachingAllocator();
   env.SetInstanceData(new aegir::Instance(env));
   for (Register add : kRequired) add(env, exports);
   const Register optional[] = {aegir::registerModel, aegir::registerKernels, aegir::registerSwarm,

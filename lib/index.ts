@@ -26,8 +26,18 @@ export type {
 } from "./data/types.js";
 export { AegirError, type ErrorCode } from "./errors.js";
 export * from "./model/index.js";
+export type {
+  AddonInfo,
+  DeviceName,
+  Dtype,
+  Interval,
+  MemoryInfo,
+  NestedArray,
+  TensorData,
+} from "./native/contract.js";
 export * from "./rl/index.js";
 export * from "./swarm/index.js";
+export * from "./tensor/index.js";
 export {
   type AnnotateOptions,
   type Annotator,

@@ -14,6 +14,10 @@ export type Dtype = "f32" | "f64" | "bf16" | "i64" | "bool" | "u8";
 export type DeviceName = "cpu" | "cuda" | `cuda:${number}`;
 export type TensorData = Float32Array | Float64Array | Uint16Array | BigInt64Array | Int32Array | Uint8Array;
 
+export type NestedArray = number | boolean | NestedArray[];
+export type UnaryOp = "neg" | "exp" | "log" | "sqrt" | "abs" | "sigmoid" | "tanh" | "relu" | "isfinite";
+export type Reduction = "sum" | "mean" | "max" | "min" | "argmax" | "all" | "any";
+
 /** Start and end of one job in milliseconds on the clock of `performance.now()`. */
 export interface Interval {
   start: number;
@@ -25,7 +29,7 @@ export interface Timed {
 }
 
 /** A handle on a libtorch tensor. Ops here run on the JS thread and are meant for inspection and glue. */
-export interface NativeTensor {
+export interface NativeTensor extends Disposable {
   readonly shape: number[];
   readonly dtype: Dtype;
   readonly device: DeviceName;
@@ -37,6 +41,8 @@ export interface NativeTensor {
   grad(): NativeTensor | null;
   /** A copy: f32 Float32Array, f64 Float64Array, bf16 Uint16Array (bit patterns), i64 BigInt64Array, u8 and bool Uint8Array. */
   data(): TensorData;
+  /** Nested arrays of numbers, of booleans for bool; a number for a scalar. */
+  toArray(): NestedArray;
   item(): number;
   dispose(): void;
   add(other: NativeTensor | number): NativeTensor;
@@ -44,12 +50,30 @@ export interface NativeTensor {
   mul(other: NativeTensor | number): NativeTensor;
   div(other: NativeTensor | number): NativeTensor;
   matmul(other: NativeTensor): NativeTensor;
-  /** neg, exp, log, sqrt, abs, sigmoid, tanh, relu, isfinite */
-  unary(op: string): NativeTensor;
-  /** sum, mean, max, min, argmax, all, any; over every element where dim is absent. */
-  reduce(op: string, dim?: number, keepdim?: boolean): NativeTensor;
+  neg(): NativeTensor;
+  exp(): NativeTensor;
+  log(): NativeTensor;
+  sqrt(): NativeTensor;
+  abs(): NativeTensor;
+  sigmoid(): NativeTensor;
+  tanh(): NativeTensor;
+  relu(): NativeTensor;
+  isfinite(): NativeTensor;
+  /** The operation above of that name. */
+  unary(op: UnaryOp): NativeTensor;
+  /** Reductions go over every element where dim is absent. */
+  sum(dim?: number, keepdim?: boolean): NativeTensor;
+  mean(dim?: number, keepdim?: boolean): NativeTensor;
+  max(dim?: number, keepdim?: boolean): NativeTensor;
+  min(dim?: number, keepdim?: boolean): NativeTensor;
+  argmax(dim?: number, keepdim?: boolean): NativeTensor;
+  all(dim?: number, keepdim?: boolean): NativeTensor;
+  any(dim?: number, keepdim?: boolean): NativeTensor;
+  /** The reduction above of that name. */
+  reduce(op: Reduction, dim?: number, keepdim?: boolean): NativeTensor;
   softmax(dim: number): NativeTensor;
   logSoftmax(dim: number): NativeTensor;
+  /** Views where the layout allows; so are transpose, slice and detach. */
   reshape(shape: number[]): NativeTensor;
   transpose(dim0: number, dim1: number): NativeTensor;
   slice(dim: number, start: number, end: number): NativeTensor;
@@ -75,7 +99,7 @@ export interface NativeTensorStatic {
 }
 
 /** A CPU random generator (mt19937), independent of every other. */
-export interface NativeGenerator {
+export interface NativeGenerator extends Disposable {
   readonly seed: number;
   getState(): Uint8Array;
   setState(state: Uint8Array): void;
@@ -104,6 +128,13 @@ export interface NativeLane {
 export interface NativeCancelToken {
   readonly cancelled: boolean;
   cancel(): void;
+}
+
+/** Tensors, states and prefixes made while a scope is current are freed with it, but for those moved out. */
+export interface NativeScope {
+  /** Takes a handle out of its scope, into `to` where given; false where the value is no such handle. */
+  move(handle: unknown, to?: NativeScope): boolean;
+  dispose(): void;
 }
 
 export interface MemoryInfo {
@@ -444,10 +475,13 @@ export interface NativeAddon {
   Generator: new (seed: number) => NativeGenerator;
   Lane: new (options: LaneOptions) => NativeLane;
   CancelToken: new () => NativeCancelToken;
+  Scope: new () => NativeScope;
 
   info(): AddonInfo;
   /** Errors thrown and rejected from here on are instances of this class, constructed as (code, message). */
   setErrorClass(errorClass: new (code: ErrorCode, message: string) => Error): void;
+  /** Names the current scope when a handle is made or a job is queued; asked only while a scope is open. */
+  setScopeProvider(provider: () => NativeScope | undefined): void;
   memory(): MemoryInfo;
   /** Returns cached blocks of the CPU allocator to the system. */
   emptyCache(): void;
@@ -503,7 +537,12 @@ export interface NativeAddon {
     coefficients: NativeTensor,
   ): Promise<{ loss: NativeTensor } & Timed>;
   /** Backward of sum_i weights[i] * losses[i] (scalars); gradients accumulate in the parameters. */
-  backward(lane: NativeLane, losses: NativeTensor[], weights: number[]): Promise<Timed>;
+  backward(
+    lane: NativeLane,
+    losses: NativeTensor[],
+    weights: number[],
+    cancel?: NativeCancelToken,
+  ): Promise<Timed>;
 
   createAdamW(groups: AdamWGroup[], options: AdamWOptions): NativeOptimizer;
   /** Clips the global norm at clipNorm (0: off), updates, clears gradients; a non-finite norm skips the update. */

@@ -24,7 +24,10 @@ export function native(): NativeAddon {
 
 /** The addon with what it was loaded from. */
 export function loadAddon(): LoadedAddon {
-  loaded ??= loadFrom(addonCandidates(), libtorchInUse());
+  if (!loaded) {
+    loaded = loadFrom(addonCandidates(), libtorchInUse());
+    loaded.addon.setErrorClass(AegirError);
+  }
   return loaded;
 }
 

@@ -21,7 +21,10 @@ Napi::Object intervalObject(Napi::Env env, SteadyTime start, SteadyTime end) {
 }
 
 AsyncJobBase::AsyncJobBase(Napi::Env env, ErrorCode torchCode)
-    : deferred_(env), completions_(instanceOf(env).completions), torchCode_(torchCode) {}
+    : deferred_(env),
+      completions_(instanceOf(env).completions),
+      scope_(currentScope(env)),
+      torchCode_(torchCode) {}
 
 void AsyncJobBase::run() noexcept {
   start_ = std::chrono::steady_clock::now();
@@ -44,11 +47,24 @@ void AsyncJobBase::deliver(std::unique_ptr<LaneJob> self) noexcept {
   if (completions_.NonBlockingCall(this) == napi_ok) self.release();
 }
 
+Napi::Value AsyncJobBase::scopedResult(Napi::Env env) {
+  auto& settling = instanceOf(env).settlingScope;
+  settling = scope_;
+  try {
+    auto value = result(env);
+    settling.reset();
+    return value;
+  } catch (...) {
+    settling.reset();
+    throw;
+  }
+}
+
 void AsyncJobBase::settle(Napi::Env env) noexcept {
   Napi::HandleScope scope(env);
   try {
     if (error_) return deferred_.Reject(makeError(env, *error_).Value());
-    auto value = result(env);
+    auto value = scopedResult(env);
     if (value.IsObject()) value.As<Napi::Object>().Set("interval", intervalObject(env, start_, end_));
     deferred_.Resolve(value);
   } catch (const Napi::Error& error) {

@@ -28,6 +28,7 @@
 
 #include "native/bindings/errors.h"
 #include "native/bindings/instance.h"
+#include "native/bindings/scope.h"
 #include "native/core/lane.h"
 
 namespace aegir {
@@ -54,8 +55,12 @@ class AsyncJobBase : public LaneJob {
   virtual Napi::Value result(Napi::Env env) = 0;
 
  private:
+  Napi::Value scopedResult(Napi::Env env);
+
   Napi::Promise::Deferred deferred_;
   Completions completions_;
+  // Handles in the result belong to the scope in which the job was queued.
+  std::shared_ptr<Scope> scope_;
   const ErrorCode torchCode_;
   std::optional<ErrorText> error_;
   SteadyTime start_;

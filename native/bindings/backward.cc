@@ -31,7 +31,7 @@ Napi::Value backward(const Napi::CallbackInfo& info) {
     torch::autograd::backward(losses, seeds);
     return Nothing{};
   };
-  return enqueue(info.Env(), lane, nullptr, std::move(work), emptyResult, ErrorCode::Argument);
+  return enqueue(info.Env(), lane, cancelArg(info[3]), std::move(work), emptyResult, ErrorCode::Argument);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 //   defineHandle<GeneratorHandle>(env, exports,
 //   {GeneratorHandle::method<&GeneratorHandle::getState>("getState")});
 //
-// Every handle has `disposed` and `dispose()`. Methods are guarded: C++ exceptions become errors with a code.
+// Every handle has `disposed`, `dispose()` and `[Symbol.dispose]()`. A class with `static constexpr bool
+// kScoped = true` belongs to the tidy scope in which makeHandle makes it. Methods are guarded: C++ exceptions
+// become errors with a code.
 #pragma once
 
 #include <napi.h>
@@ -21,15 +23,17 @@
 
 #include "native/bindings/errors.h"
 #include "native/bindings/instance.h"
+#include "native/bindings/scope.h"
 
 namespace aegir {
 
 std::string describeValue(const Napi::Value& value);
 
 template <class T, class Native>
-class Handle : public Napi::ObjectWrap<T> {
+class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
  public:
   using NativeType = Native;
+  static constexpr bool kScoped = false;
 
   explicit Handle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<T>(info) {
     info.This().template As<Napi::Object>().TypeTag(&T::kTag);
@@ -92,10 +96,12 @@ class Handle : public Napi::ObjectWrap<T> {
 
  protected:
   void hold(Native native) { native_.emplace(std::move(native)); }
+  void releaseFromScope(Napi::Env env) override { release(env); }
 
  private:
   void release(Napi::Env env) {
     if (!native_) return;
+    leaveScope();
     static_cast<T*>(this)->beforeRelease(env);
     native_.reset();
   }
@@ -110,7 +116,13 @@ void defineHandle(Napi::Env env, Napi::Object exports,
   properties.push_back(T::template method<&T::dispose>("dispose"));
   properties.push_back(T::template getter<&T::getDisposed>("disposed"));
   auto constructor = T::DefineClass(env, T::kName, properties);
+  auto prototype = constructor.Get("prototype").template As<Napi::Object>();
+  prototype.Set(Napi::Symbol::WellKnown(env, "dispose"), prototype.Get("dispose"));
   instanceOf(env).constructors[&T::kTag] = Napi::Persistent(constructor);
+  if constexpr (T::kScoped) {
+    instanceOf(env).scopedClasses.emplace_back(
+        &T::kTag, [](Napi::Object object) -> ScopeMember* { return T::Unwrap(object); });
+  }
   exports.Set(T::kName, constructor);
 }
 
@@ -121,6 +133,9 @@ Napi::Object makeHandle(Napi::Env env, typename T::NativeType value) {
   instance.adopting = &value;
   auto object = instance.constructors.at(&T::kTag).New({});
   instance.adopting = nullptr;
+  if constexpr (T::kScoped) {
+    if (auto scope = currentScope(env)) scope->add(*T::Unwrap(object));
+  }
   return object;
 }
 

@@ -1,11 +1,11 @@
 // info() and setErrorClass().
-#include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/version.h>
 
 #include "native/bindings/convert.h"
 #include "native/bindings/instance.h"
 #include "native/bindings/register.h"
+#include "native/core/lane.h"
 #include "native/kernels/simd_level.h"
 
 #ifndef AEGIR_VERSION
@@ -34,7 +34,7 @@ Napi::Value info(const Napi::CallbackInfo& call) {
   result.Set("version", AEGIR_VERSION);
   result.Set("torchBuilt", TORCH_VERSION);
   result.Set("torchLoaded", loadedTorchVersion());
-  result.Set("threads", at::get_num_threads());
+  result.Set("threads", defaultIntraOpThreads());
   result.Set("simd", kernels::simdLevelName(kernels::simdLevel()));
   result.Set("cuda", cuda);
   return result;

@@ -37,10 +37,19 @@ int64_t measurePerformanceOrigin(Napi::Env env) {
 }  // namespace
 
 Instance::Instance(Napi::Env env) : performanceOrigin_(measurePerformanceOrigin(env)) {
+  // Operations on the JS thread are small; a team of threads for them would only disturb the lanes.
+  defaultIntraOpThreads();
+  setIntraOpThreads(1);
   completions = Completions::New(env, "aegir-swarm", 0, 1, this);
   completions.Unref(env);
   // Cleanup hooks run in reverse order, so this one ends every lane before `completions` goes.
   env.AddCleanupHook([](Instance* instance) { instance->stopLanes(); }, this);
+  // process.exit() on the main thread runs no cleanup hooks, and libtorch's statics must not go under a
+  // running job.
+  auto process = env.Global().Get("process").As<Napi::Object>();
+  auto onExit =
+      Napi::Function::New(env, [](const Napi::CallbackInfo& info) { instanceOf(info.Env()).stopLanes(); });
+  process.Get("once").As<Napi::Function>().Call(process, {Napi::String::New(env, "exit"), onExit});
 }
 
 void Instance::stopLanes() {

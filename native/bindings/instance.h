@@ -9,8 +9,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "native/core/live_tensors.h"
@@ -24,6 +26,8 @@ namespace aegir {
 class AsyncJobBase;
 class Instance;
 class Lane;
+class Scope;
+class ScopeMember;
 
 void settleOnJsThread(Napi::Env env, Napi::Function, Instance* instance, AsyncJobBase* job);
 using Completions = Napi::TypedThreadSafeFunction<Instance, AsyncJobBase, settleOnJsThread>;
@@ -58,6 +62,13 @@ class Instance {
   Completions completions;
   LiveTensors live;
   std::map<std::string, ModuleFactory> moduleFactories;
+
+  // Tidy scopes, see scope.h: how many are open, who names the current one, and that of the job being
+  // settled.
+  int64_t openScopes = 0;
+  Napi::FunctionReference scopeProvider;
+  std::optional<std::shared_ptr<Scope>> settlingScope;
+  std::vector<std::pair<const napi_type_tag*, ScopeMember* (*)(Napi::Object)>> scopedClasses;
 
  private:
   int64_t performanceOrigin_;

@@ -2,6 +2,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/instance.h"
 #include "native/bindings/register.h"
+#include "native/core/allocator.h"
 
 namespace aegir {
 namespace {
@@ -10,7 +11,11 @@ Napi::Value memory(const Napi::CallbackInfo& info) {
   auto env = info.Env();
   const LiveTensors& live = instanceOf(env).live;
   auto allocator = Napi::Object::New(env);
-  for (const char* name : {"reservedBytes", "cachedBytes", "hits", "misses"}) allocator.Set(name, 0);
+  const AllocatorStats stats = allocatorStats();
+  allocator.Set("reservedBytes", static_cast<double>(stats.reservedBytes));
+  allocator.Set("cachedBytes", static_cast<double>(stats.cachedBytes));
+  allocator.Set("hits", static_cast<double>(stats.hits));
+  allocator.Set("misses", static_cast<double>(stats.misses));
   auto result = Napi::Object::New(env);
   result.Set("liveTensors", static_cast<double>(live.count()));
   result.Set("liveBytes", static_cast<double>(live.bytes()));
@@ -18,7 +23,10 @@ Napi::Value memory(const Napi::CallbackInfo& info) {
   return result;
 }
 
-Napi::Value emptyCache(const Napi::CallbackInfo& info) { return info.Env().Undefined(); }
+Napi::Value emptyCache(const Napi::CallbackInfo& info) {
+  emptyAllocatorCache();
+  return info.Env().Undefined();
+}
 
 }  // namespace
 

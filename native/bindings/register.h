@@ -7,6 +7,7 @@ namespace aegir {
 
 void registerTensor(Napi::Env env, Napi::Object exports);
 void registerGenerator(Napi::Env env, Napi::Object exports);
+void registerScope(Napi::Env env, Napi::Object exports);
 void registerLane(Napi::Env env, Napi::Object exports);
 void registerMemory(Napi::Env env, Napi::Object exports);
 void registerInfo(Napi::Env env, Napi::Object exports);

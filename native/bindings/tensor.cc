@@ -114,6 +114,10 @@ Napi::Value TensorHandle::grad(const Napi::CallbackInfo& info) {
 
 Napi::Value TensorHandle::data(const Napi::CallbackInfo& info) { return tensorToData(info.Env(), native()); }
 
+Napi::Value TensorHandle::toArray(const Napi::CallbackInfo& info) {
+  return tensorToNested(info.Env(), native());
+}
+
 Napi::Value TensorHandle::item(const Napi::CallbackInfo& info) {
   const at::Tensor& tensor = native();
   check(tensor.numel() == 1, ErrorCode::Shape, "item: expected one element, got shape ", tensor.sizes());
@@ -137,6 +141,7 @@ void registerTensor(Napi::Env env, Napi::Object exports) {
                    T::accessor<&T::requiresGrad, &T::setRequiresGrad>("requiresGrad"),
                    T::method<&T::grad>("grad"),
                    T::method<&T::data>("data"),
+                   T::method<&T::toArray>("toArray"),
                    T::method<&T::item>("item"),
                    T::method<&T::add>("add"),
                    T::method<&T::sub>("sub"),
@@ -145,6 +150,22 @@ void registerTensor(Napi::Env env, Napi::Object exports) {
                    T::method<&T::matmul>("matmul"),
                    T::method<&T::unary>("unary"),
                    T::method<&T::reduce>("reduce"),
+                   T::method<&T::unaryAs<"neg">>("neg"),
+                   T::method<&T::unaryAs<"exp">>("exp"),
+                   T::method<&T::unaryAs<"log">>("log"),
+                   T::method<&T::unaryAs<"sqrt">>("sqrt"),
+                   T::method<&T::unaryAs<"abs">>("abs"),
+                   T::method<&T::unaryAs<"sigmoid">>("sigmoid"),
+                   T::method<&T::unaryAs<"tanh">>("tanh"),
+                   T::method<&T::unaryAs<"relu">>("relu"),
+                   T::method<&T::unaryAs<"isfinite">>("isfinite"),
+                   T::method<&T::reduceAs<"sum">>("sum"),
+                   T::method<&T::reduceAs<"mean">>("mean"),
+                   T::method<&T::reduceAs<"max">>("max"),
+                   T::method<&T::reduceAs<"min">>("min"),
+                   T::method<&T::reduceAs<"argmax">>("argmax"),
+                   T::method<&T::reduceAs<"all">>("all"),
+                   T::method<&T::reduceAs<"any">>("any"),
                    T::method<&T::softmax>("softmax"),
                    T::method<&T::logSoftmax>("logSoftmax"),
                    T::method<&T::reshape>("reshape"),

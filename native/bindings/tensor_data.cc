@@ -14,20 +14,13 @@ namespace {
 // The dtype whose layout a typed array has. 16-bit words are bf16 patterns.
 std::optional<at::ScalarType> elementType(napi_typedarray_type type) {
   switch (type) {
-    case napi_float32_array:
-      return at::kFloat;
-    case napi_float64_array:
-      return at::kDouble;
-    case napi_uint16_array:
-      return at::kBFloat16;
-    case napi_bigint64_array:
-      return at::kLong;
-    case napi_int32_array:
-      return at::kInt;
-    case napi_uint8_array:
-      return at::kByte;
-    default:
-      return std::nullopt;
+    case napi_float32_array: return at::kFloat;
+    case napi_float64_array: return at::kDouble;
+    case napi_uint16_array: return at::kBFloat16;
+    case napi_bigint64_array: return at::kLong;
+    case napi_int32_array: return at::kInt;
+    case napi_uint8_array: return at::kByte;
+    default: return std::nullopt;
   }
 }
 
@@ -89,6 +82,21 @@ Napi::Value copyOut(Napi::Env env, const at::Tensor& tensor) {
   return array;
 }
 
+// `values` f64, contiguous, walked in order as the nesting goes.
+Napi::Value nest(Napi::Env env, at::IntArrayRef shape, const double*& values, bool asBoolean) {
+  if (shape.empty()) {
+    const double value = *values++;
+    return asBoolean ? static_cast<Napi::Value>(Napi::Boolean::New(env, value != 0))
+                     : static_cast<Napi::Value>(Napi::Number::New(env, value));
+  }
+  auto array = Napi::Array::New(env, static_cast<size_t>(shape[0]));
+  for (uint32_t i = 0; i < static_cast<uint32_t>(shape[0]); ++i) {
+    Napi::HandleScope scope(env);
+    array.Set(i, nest(env, shape.slice(1), values, asBoolean));
+  }
+  return array;
+}
+
 }  // namespace
 
 at::Tensor tensorFromData(const Napi::Value& data, at::IntArrayRef shape, at::ScalarType dtype) {
@@ -97,20 +105,21 @@ at::Tensor tensorFromData(const Napi::Value& data, at::IntArrayRef shape, at::Sc
   fail(ErrorCode::Argument, "data: expected a typed array or an array of numbers, got ", describeValue(data));
 }
 
+Napi::Value tensorToNested(Napi::Env env, const at::Tensor& tensor) {
+  const at::Tensor values = tensor.detach().cpu().to(at::kDouble).contiguous();
+  const double* next = values.const_data_ptr<double>();
+  return nest(env, tensor.sizes(), next, tensor.scalar_type() == at::kBool);
+}
+
 Napi::Value tensorToData(Napi::Env env, const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().cpu().contiguous();
   switch (values.scalar_type()) {
-    case at::kFloat:
-      return copyOut<Napi::Float32Array>(env, values);
-    case at::kDouble:
-      return copyOut<Napi::Float64Array>(env, values);
-    case at::kBFloat16:
-      return copyOut<Napi::Uint16Array>(env, values);
-    case at::kLong:
-      return copyOut<Napi::BigInt64Array>(env, values);
+    case at::kFloat: return copyOut<Napi::Float32Array>(env, values);
+    case at::kDouble: return copyOut<Napi::Float64Array>(env, values);
+    case at::kBFloat16: return copyOut<Napi::Uint16Array>(env, values);
+    case at::kLong: return copyOut<Napi::BigInt64Array>(env, values);
     case at::kBool:
-    case at::kByte:
-      return copyOut<Napi::Uint8Array>(env, values);
+    case at::kByte: return copyOut<Napi::Uint8Array>(env, values);
     default:
       fail(ErrorCode::Dtype, "data: dtype ", dtypeName(values.scalar_type()), " has no JavaScript array");
   }

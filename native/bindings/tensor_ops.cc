@@ -92,8 +92,7 @@ const ReductionTable& reductions() {
 }
 
 template <class Table>
-const typename Table::mapped_type& lookUp(const Table& table, const Napi::Value& name) {
-  const std::string wanted = stringArg(name, "op");
+const typename Table::mapped_type& lookUp(const Table& table, const std::string& wanted) {
   const auto found = table.find(wanted);
   if (found != table.end()) return found->second;
   std::string known;
@@ -175,23 +174,31 @@ Napi::Value TensorHandle::matmul(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value TensorHandle::unary(const Napi::CallbackInfo& info) {
-  const at::Tensor& self = native();
-  const Unary op = lookUp(unaryOps(), info[0]);
-  return guard(
-      info.Env(), [&] { return wrapTensor(info.Env(), op(self)); }, ErrorCode::Dtype);
+  return applyUnary(info.Env(), stringArg(info[0], "op"));
 }
 
 Napi::Value TensorHandle::reduce(const Napi::CallbackInfo& info) {
-  auto env = info.Env();
+  return applyReduction(info.Env(), stringArg(info[0], "op"), info[1], info[2]);
+}
+
+Napi::Value TensorHandle::applyUnary(Napi::Env env, const std::string& name) {
   const at::Tensor& self = native();
-  const Reduction& op = lookUp(reductions(), info[0]);
+  const Unary op = lookUp(unaryOps(), name);
+  return guard(
+      env, [&] { return wrapTensor(env, op(self)); }, ErrorCode::Dtype);
+}
+
+Napi::Value TensorHandle::applyReduction(Napi::Env env, const std::string& name, const Napi::Value& dimValue,
+                                         const Napi::Value& keepdimValue) {
+  const at::Tensor& self = native();
+  const Reduction& op = lookUp(reductions(), name);
   check(!op.needsElements || self.numel() > 0, ErrorCode::Shape, "this: shape ", self.sizes(),
         " has no elements");
-  if (isAbsent(info[1]))
+  if (isAbsent(dimValue))
     return guard(
         env, [&] { return wrapTensor(env, op.all(self)); }, ErrorCode::Dtype);
-  const int64_t dim = dimArg(self, info[1], "dim");
-  const bool keepdim = isAbsent(info[2]) ? false : boolArg(info[2], "keepdim");
+  const int64_t dim = dimArg(self, dimValue, "dim");
+  const bool keepdim = isAbsent(keepdimValue) ? false : boolArg(keepdimValue, "keepdim");
   return guard(
       env, [&] { return wrapTensor(env, op.along(self, dim, keepdim)); }, ErrorCode::Dtype);
 }

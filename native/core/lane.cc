@@ -18,16 +18,6 @@ struct Running {
 };
 thread_local Running running;
 
-// libtorch's thread count belongs to the calling thread, in OpenMP and in MKL alike, so setting it once per
-// lane leaves every other thread's count alone. The OpenMP call is for our own parallel regions, should they
-// be linked to a second OpenMP runtime.
-void setIntraOpThreads(int threads) {
-  at::set_num_threads(threads);
-#ifdef _OPENMP
-  omp_set_num_threads(threads);
-#endif
-}
-
 void deliver(std::unique_ptr<LaneJob> job) noexcept {
   LaneJob& target = *job;
   target.deliver(std::move(job));
@@ -39,6 +29,20 @@ void abandonAndDeliver(std::unique_ptr<LaneJob> job) noexcept {
 }
 
 }  // namespace
+
+int defaultIntraOpThreads() {
+  static const int threads = at::get_num_threads();
+  return threads;
+}
+
+// libtorch's thread count belongs to the calling thread, in OpenMP and in MKL alike. The OpenMP call is for our
+// own parallel regions, should they be linked to a second OpenMP runtime.
+void setIntraOpThreads(int threads) {
+  at::set_num_threads(threads);
+#ifdef _OPENMP
+  omp_set_num_threads(threads);
+#endif
+}
 
 void throwIfCancelled() {
   const bool cancelled =

@@ -30,6 +30,11 @@ class LaneJob {
   std::shared_ptr<CancelToken> cancel;
 };
 
+// libtorch's own choice of intra-op threads, as it was before any lane set its own.
+int defaultIntraOpThreads();
+// Sets the calling thread's count and no other's.
+void setIntraOpThreads(int threads);
+
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
   // `threads` intra-op threads serve this lane's jobs; other lanes and the JS thread keep their own count.

@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { emptyCache, memory, Tensor } from "../../lib/tensor/index.js";
+import { runChild } from "./children.js";
+
+describe("the CPU allocator", () => {
+  it("hands a freed block out again, and gives cached blocks back", () => {
+    emptyCache();
+    const start = memory().allocator;
+    expect(start.cachedBytes).toBe(0);
+    const bytes = 4 * 1024 * 1024;
+    Tensor.zeros([bytes / 4]).dispose();
+    const cached = memory().allocator;
+    expect(cached.cachedBytes).toBeGreaterThanOrEqual(bytes);
+    expect(cached.reservedBytes - start.reservedBytes).toBe(cached.cachedBytes);
+    const again = Tensor.zeros([bytes / 4 - 100]);
+    const used = memory().allocator;
+    expect(used.hits).toBeGreaterThan(cached.hits);
+    expect(used.reservedBytes).toBe(cached.reservedBytes);
+    again.dispose();
+    emptyCache();
+    expect(memory().allocator.cachedBytes).toBe(0);
+    expect(memory().allocator.reservedBytes).toBe(start.reservedBytes);
+  });
+
+  it("wastes at most an eighth and a page, from a byte to megabytes", () => {
+    for (const size of [1, 63, 64, 65, 512, 513, 1000, 4097, 262_144, 300_001, 1_048_577, 9_000_000]) {
+      emptyCache();
+      const before = memory().allocator.reservedBytes;
+      const tensor = Tensor.zeros([size], { dtype: "u8" });
+      const taken = memory().allocator.reservedBytes - before;
+      expect(taken).toBeGreaterThanOrEqual(size);
+      expect(taken).toBeLessThanOrEqual(size * 1.125 + 64 + 4096);
+      tensor.dispose();
+    }
+  });
+
+  it("counts bytes of storages once and tensors by handle", () => {
+    const before = memory();
+    const tensor = Tensor.zeros([1000], { dtype: "f64" });
+    const view = tensor.slice(0, 0, 10);
+    const now = memory();
+    expect([now.liveTensors - before.liveTensors, now.liveBytes - before.liveBytes]).toEqual([2, 8000]);
+    tensor.dispose();
+    expect(memory().liveBytes - before.liveBytes).toBe(8000);
+    view.dispose();
+    expect(memory()).toMatchObject({ liveTensors: before.liveTensors, liveBytes: before.liveBytes });
+  });
+});
+
+/** Resident megabytes after 100 and after 20,000 rounds of `round`, and the live tensors left. */
+async function growth(round: string): Promise<{ early: number; late: number; left: number }> {
+  const { stdout, code } = await runChild(`
+    const { Tensor, tidy, memory } = aegir;
+    const resident = () => process.memoryUsage().rss / 2 ** 20;
+    const round = ${round};
+    let early = 0;
+    for (let i = 0; i < 20_000; i++) {
+      await round(i);
+      if (i === 99) early = resident();
+    }
+    console.log(JSON.stringify({ early, late: resident(), left: memory().liveTensors }));
+  `);
+  expect(code).toBe(0);
+  return JSON.parse(stdout);
+}
+
+describe("20,000 rounds stay within 50 MB of the first hundred", () => {
+  it.each([
+    [
+      "with dispose",
+      `() => { const a = Tensor.ones([128, 128]); const b = a.add(1); const c = b.sum(); a.dispose(); b.dispose(); c.dispose(); }`,
+    ],
+    ["with tidy", `() => tidy(() => { Tensor.ones([128, 128]).add(1).sum(); })`],
+    [
+      "with an async tidy",
+      `() => tidy(async () => { const a = Tensor.ones([128, 128]).add(1); await null; a.sum(); })`,
+    ],
+    ["of sizes that change", `(i) => tidy(() => { Tensor.ones([1 + ((i * 7919) % 300), 300]).exp(); })`],
+  ])("%s", async (_name, round) => {
+    const { early, late, left } = await growth(round);
+    expect(left).toBe(0);
+    expect(late - early).toBeLessThan(50);
+  });
+
+  it("even tensors that nobody disposes are collected", async () => {
+    const { early, late } = await growth(
+      `async (i) => { Tensor.ones([256, 256]); if (i % 50 === 0) await new Promise(setImmediate); }`,
+    );
+    // 20,000 tensors of 256 KiB are 5 GB: the collector must have run, at its own pace.
+    expect(late - early).toBeLessThan(600);
+  });
+});

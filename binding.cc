@@ -9,9 +9,9 @@ namespace {
 
 using Register = void (*)(Napi::Env, Napi::Object);
 
-constexpr Register kRequired[] = {aegir::registerTensor,  aegir::registerGenerator, aegir::registerLane,
-                                  aegir::registerMemory,  aegir::registerInfo,      aegir::registerModule,
-                                  aegir::registerBackward};
+constexpr Register kRequired[] = {aegir::registerTensor, aegir::registerScope,   aegir::registerGenerator,
+                                  aegir::registerLane,   aegir::registerMemory,  aegir::registerInfo,
+                                  aegir::registerModule, aegir::registerBackward};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   aegir::installCachingAllocator();

@@ -9,19 +9,16 @@ namespace {
 
 using Register = void (*)(Napi::Env, Napi::Object);
 
-constexpr Register kRequired[] = {aegir::registerTensor, aegir::registerScope,   aegir::registerGenerator,
-                                  aegir::registerLane,   aegir::registerMemory,  aegir::registerInfo,
-                                  aegir::registerModule, aegir::registerBackward};
+constexpr Register kBindings[] = {aegir::registerTensor, aegir::registerScope,    aegir::registerGenerator,
+                                  aegir::registerLane,   aegir::registerMemory,   aegir::registerInfo,
+                                  aegir::registerModule, aegir::registerModel,    aegir::registerKernels,
+                                  aegir::registerLoss,   aegir::registerBackward, aegir::registerOptim,
+                                  aegir::registerSwarm,  aegir::registerRl};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   aegir::installCachingAllocator();
   env.SetInstanceData(new aegir::Instance(env));
-  for (Register add : kRequired) add(env, exports);
-  const Register optional[] = {aegir::registerModel, aegir::registerKernels, aegir::registerSwarm,
-                               aegir::registerRl, aegir::registerOptim};
-  for (Register add : optional) {
-    if (add) add(env, exports);
-  }
+  for (Register add : kBindings) add(env, exports);
   return exports;
 }
 

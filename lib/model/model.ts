@@ -1,9 +1,7 @@
 import { createHash } from "node:crypto";
-import { AegirError } from "../errors.js";
 import type {
   ModelInput,
   ModelOutput,
-  NativeCancelToken,
   NativeLane,
   NativeModule,
   NativeState,
@@ -11,6 +9,7 @@ import type {
   ParameterInfo,
 } from "../native/contract.js";
 import { native as addon } from "../native/load.js";
+import { Lane, withSignal } from "../tensor/lane.js";
 import type { ResolvedBackbone } from "./config.js";
 import { parseLayout } from "./layout.js";
 import type { ModelGeometry, ModelInputs, Prefix, RestOptions, RunOptions } from "./types.js";
@@ -19,7 +18,7 @@ export interface ModelRuntime {
   /** Decides every initial value; default 0. */
   seed?: number;
   /** Lane to run on, which stays the caller's; absent: the model makes its own and closes it when disposed. */
-  lane?: NativeLane;
+  lane?: Lane | NativeLane;
   /** Intra-op threads of the model's own lane; default 1. */
   threads?: number;
   /** Name of the model and of its own lane. */
@@ -42,14 +41,15 @@ export abstract class AegirModel<Output> {
     this.geometry = geometryOf(options);
     this.name = runtime.name ?? native.kind;
     this.ownsLane = runtime.lane === undefined;
-    this.lane = runtime.lane ?? new (addon().Lane)({ name: this.name, threads: runtime.threads ?? 1 });
+    const { lane = new Lane({ name: this.name, threads: runtime.threads }) } = runtime;
+    this.lane = lane instanceof Lane ? lane.native : lane;
   }
 
   /** The whole model. @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_NON_FINITE naming the input; ERR_DISPOSED; ERR_ABORTED */
   async forward(inputs: ModelInputs, options: RunOptions = {}): Promise<Output> {
     const input = this.nativeInput(inputs, options);
     return this.wrap(
-      await withCancel(options.signal, (cancel) =>
+      await withSignal(options.signal, (cancel) =>
         addon().modelForward(this.lane, this.native, input, cancel),
       ),
     );
@@ -58,7 +58,7 @@ export abstract class AegirModel<Output> {
   /** Embedding and first stage's encoder (flat layouts: first block). `rest(prefix(x))` equals `forward(x)` bit for bit. */
   async prefix(inputs: ModelInputs, options: RunOptions = {}): Promise<Prefix> {
     const input = this.nativeInput(inputs, options);
-    const { prefix, routingHidden, interval } = await withCancel(options.signal, (cancel) =>
+    const { prefix, routingHidden, interval } = await withSignal(options.signal, (cancel) =>
       addon().modelPrefix(this.lane, this.native, input, cancel),
     );
     return makePrefix(prefix, routingHidden, interval);
@@ -68,7 +68,7 @@ export abstract class AegirModel<Output> {
   async rest(prefix: Prefix, options: RestOptions = {}): Promise<Output> {
     const { signal, grad = false, ...given } = options;
     return this.wrap(
-      await withCancel(signal, (cancel) =>
+      await withSignal(signal, (cancel) =>
         addon().modelRest(this.lane, this.native, prefix.native, { ...given, grad }, cancel),
       ),
     );
@@ -173,23 +173,6 @@ function geometryOf(options: ResolvedBackbone): ModelGeometry {
     inner: { layers, dModel, heads: dModel / headSize, headSize },
     stages: layout.length,
   };
-}
-
-async function withCancel<T>(
-  signal: AbortSignal | undefined,
-  start: (cancel?: NativeCancelToken) => Promise<T>,
-): Promise<T> {
-  if (!signal) return start();
-  if (signal.aborted)
-    throw new AegirError("ERR_ABORTED", "aborted before it started", { cause: signal.reason });
-  const token = new (addon().CancelToken)();
-  const cancel = () => token.cancel();
-  signal.addEventListener("abort", cancel, { once: true });
-  try {
-    return await start(token);
-  } finally {
-    signal.removeEventListener("abort", cancel);
-  }
 }
 
 /** Adds `dispose` to a native output. */

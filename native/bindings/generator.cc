@@ -14,7 +14,7 @@ namespace aegir {
 GeneratorHandle::GeneratorHandle(const Napi::CallbackInfo& info) : Handle(info) {
   guard(info.Env(), [&] {
     const int64_t seed = integerArg(info[0], "seed", 0, (int64_t{1} << 53) - 1);
-    hold(at::detail::createCPUGenerator(static_cast<uint64_t>(seed)));
+    hold(info.Env(), at::detail::createCPUGenerator(static_cast<uint64_t>(seed)));
   });
 }
 

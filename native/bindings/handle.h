@@ -29,6 +29,13 @@ namespace aegir {
 
 std::string describeValue(const Napi::Value& value);
 
+// Handle classes that hold tensors say which, so that memory() counts them:
+//   template <class Visit> static void eachTensor(const Native& value, Visit visit) { visit(value.hidden); …
+//   }
+template <class T, class Native>
+constexpr bool kHoldsTensors =
+    requires(const Native& value) { T::eachTensor(value, [](const at::Tensor&) {}); };
+
 template <class T, class Native>
 class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
  public:
@@ -38,9 +45,12 @@ class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
   explicit Handle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<T>(info) {
     info.This().template As<Napi::Object>().TypeTag(&T::kTag);
     if (void* value = std::exchange(instanceOf(info.Env()).adopting, nullptr)) {
-      native_.emplace(std::move(*static_cast<Native*>(value)));
+      hold(info.Env(), std::move(*static_cast<Native*>(value)));
     }
   }
+
+  // Collected, or the environment ends. T is gone by now, so what release() calls of it is static.
+  ~Handle() override { release(this->Env()); }
 
   bool disposed() const { return !native_.has_value(); }
 
@@ -49,9 +59,8 @@ class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
     return *native_;
   }
 
-  // Called before the value goes, by dispose() and by the finalizer; hides in T where there is something to
-  // do.
-  void beforeRelease(Napi::Env) {}
+  // Called before the value goes; hides in T where there is something to do.
+  static void beforeRelease(Napi::Env, Native&) {}
 
   Napi::Value dispose(const Napi::CallbackInfo& info) {
     release(info.Env());
@@ -60,7 +69,6 @@ class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
   Napi::Value getDisposed(const Napi::CallbackInfo& info) {
     return Napi::Boolean::New(info.Env(), disposed());
   }
-  void Finalize(Napi::Env env) override { release(env); }
 
   template <auto body>
   Napi::Value guarded(const Napi::CallbackInfo& info) {
@@ -95,14 +103,22 @@ class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
   }
 
  protected:
-  void hold(Native native) { native_.emplace(std::move(native)); }
+  void hold(Napi::Env env, Native native) {
+    native_.emplace(std::move(native));
+    if constexpr (kHoldsTensors<T, Native>) {
+      T::eachTensor(*native_, [&](const at::Tensor& tensor) { instanceOf(env).tensorHeld(env, tensor); });
+    }
+  }
   void releaseFromScope(Napi::Env env) override { release(env); }
 
  private:
   void release(Napi::Env env) {
     if (!native_) return;
     leaveScope();
-    static_cast<T*>(this)->beforeRelease(env);
+    T::beforeRelease(env, *native_);
+    if constexpr (kHoldsTensors<T, Native>) {
+      T::eachTensor(*native_, [&](const at::Tensor& tensor) { instanceOf(env).tensorReleased(env, tensor); });
+    }
     native_.reset();
   }
 

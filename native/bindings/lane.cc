@@ -20,7 +20,7 @@ LaneHandle::LaneHandle(const Napi::CallbackInfo& info) : Handle(info) {
     const int threads = static_cast<int>(integerField(options, "threads", 1, kMaxThreads));
     auto lane = Lane::create(stringField(options, "name"), threads);
     instanceOf(info.Env()).addLane(lane);
-    hold(std::move(lane));
+    hold(info.Env(), std::move(lane));
   });
 }
 
@@ -43,7 +43,7 @@ Napi::Value LaneHandle::drain(const Napi::CallbackInfo& info) {
 Napi::Value LaneHandle::close(const Napi::CallbackInfo& info) { return closeLane(info.Env(), *native()); }
 
 CancelTokenHandle::CancelTokenHandle(const Napi::CallbackInfo& info) : Handle(info) {
-  hold(std::make_shared<CancelToken>());
+  hold(info.Env(), std::make_shared<CancelToken>());
 }
 
 Napi::Value CancelTokenHandle::cancelled(const Napi::CallbackInfo& info) {

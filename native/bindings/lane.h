@@ -24,7 +24,7 @@ class LaneHandle : public Handle<LaneHandle, std::shared_ptr<Lane>> {
   Napi::Value close(const Napi::CallbackInfo& info);
 
   // A dropped lane finishes its queued jobs; the environment keeps it until its thread has ended.
-  void beforeRelease(Napi::Env) { native()->close(); }
+  static void beforeRelease(Napi::Env, std::shared_ptr<Lane>& lane) { lane->close(); }
 };
 
 class CancelTokenHandle : public Handle<CancelTokenHandle, std::shared_ptr<CancelToken>> {

@@ -5,7 +5,7 @@
 
 #include "native/bindings/async.h"
 #include "native/bindings/convert.h"
-#include "native/bindings/loss.h"
+#include "native/bindings/register.h"
 #include "native/model/cross_entropy.h"
 
 namespace aegir {

@@ -23,9 +23,15 @@ using model::StageConfig;
 class StateHandle : public Handle<StateHandle, AegirState> {
  public:
   static constexpr const char* kName = "State";
+  static constexpr bool kScoped = true;
   static constexpr napi_type_tag kTag{0x2b97d6e04c8f13a5, 0x8e60a3f17d52c94b};
 
   explicit StateHandle(const Napi::CallbackInfo& info) : Handle(info) {}
+
+  template <class Visit>
+  static void eachTensor(const AegirState& state, Visit visit) {
+    for (const auto& [name, tensor] : state.tensors()) visit(tensor);
+  }
 
   // Handles that keep their graph, unlike a state dict's: gradients flow from the final state.
   Napi::Value tensors(const Napi::CallbackInfo& info) {
@@ -59,9 +65,17 @@ using SharedPrefix = std::shared_ptr<const model::Prefix>;
 class PrefixHandle : public Handle<PrefixHandle, SharedPrefix> {
  public:
   static constexpr const char* kName = "Prefix";
+  static constexpr bool kScoped = true;
   static constexpr napi_type_tag kTag{0x70c15ae98d3b624f, 0xd14f9b0e67a8325c};
 
   explicit PrefixHandle(const Napi::CallbackInfo& info) : Handle(info) {}
+
+  template <class Visit>
+  static void eachTensor(const SharedPrefix& prefix, Visit visit) {
+    for (const auto& tensor : {prefix->hidden, prefix->vFirst, prefix->poolWeights, prefix->routingHidden}) {
+      if (tensor.defined()) visit(tensor);
+    }
+  }
 
   Napi::Value rows(const Napi::CallbackInfo& info) {
     return Napi::Number::New(info.Env(), static_cast<double>(native()->packing.sequences.count));

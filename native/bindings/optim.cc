@@ -4,7 +4,6 @@
 
 #include "native/bindings/async.h"
 #include "native/bindings/convert.h"
-#include "native/bindings/loss.h"
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
 #include "native/optim/adamw.h"
@@ -78,7 +77,6 @@ void registerOptim(Napi::Env env, Napi::Object exports) {
   using O = OptimizerHandle;
   defineHandle<O>(env, exports,
                   {O::method<&O::stateDict>("stateDict"), O::method<&O::loadStateDict>("loadStateDict")});
-  registerLoss(env, exports);
   setFunction<createAdamW>(exports, "createAdamW");
   setFunction<optimizerStep>(exports, "optimizerStep");
 }

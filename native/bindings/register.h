@@ -13,12 +13,11 @@ void registerMemory(Napi::Env env, Napi::Object exports);
 void registerInfo(Napi::Env env, Napi::Object exports);
 void registerModule(Napi::Env env, Napi::Object exports);
 void registerBackward(Napi::Env env, Napi::Object exports);
-
-// Absent until their file is there.
-__attribute__((weak)) void registerModel(Napi::Env env, Napi::Object exports);
-__attribute__((weak)) void registerKernels(Napi::Env env, Napi::Object exports);
-__attribute__((weak)) void registerSwarm(Napi::Env env, Napi::Object exports);
-__attribute__((weak)) void registerRl(Napi::Env env, Napi::Object exports);
-__attribute__((weak)) void registerOptim(Napi::Env env, Napi::Object exports);
+void registerModel(Napi::Env env, Napi::Object exports);
+void registerKernels(Napi::Env env, Napi::Object exports);
+void registerSwarm(Napi::Env env, Napi::Object exports);
+void registerRl(Napi::Env env, Napi::Object exports);
+void registerLoss(Napi::Env env, Napi::Object exports);
+void registerOptim(Napi::Env env, Napi::Object exports);
 
 }  // namespace aegir

@@ -13,13 +13,13 @@ class ScopeHandle : public Handle<ScopeHandle, std::shared_ptr<Scope>> {
   static constexpr napi_type_tag kTag{0x64d0b7fa193e4c82, 0x8e51c3a90d7f26b4};
 
   explicit ScopeHandle(const Napi::CallbackInfo& info) : Handle(info) {
-    hold(std::make_shared<Scope>());
+    hold(info.Env(), std::make_shared<Scope>());
     ++instanceOf(info.Env()).openScopes;
   }
 
-  void beforeRelease(Napi::Env env) {
+  static void beforeRelease(Napi::Env env, std::shared_ptr<Scope>& scope) {
     --instanceOf(env).openScopes;
-    native()->releaseAll(env);
+    scope->releaseAll(env);
   }
 
   // move(value, to?): takes a handle out of its scope, into `to` where given; false where value is no scoped

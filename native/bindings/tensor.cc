@@ -67,12 +67,6 @@ Napi::Value stack(const Napi::CallbackInfo& info) {
 
 }  // namespace
 
-TensorHandle::TensorHandle(const Napi::CallbackInfo& info) : Handle(info) {
-  if (!disposed()) instanceOf(info.Env()).tensorHeld(info.Env(), native());
-}
-
-void TensorHandle::beforeRelease(Napi::Env env) { instanceOf(env).tensorReleased(env, native()); }
-
 Napi::Value TensorHandle::shape(const Napi::CallbackInfo& info) {
   return shapeArray(info.Env(), native().sizes());
 }

@@ -24,8 +24,12 @@ class TensorHandle : public Handle<TensorHandle, at::Tensor> {
   static constexpr bool kScoped = true;
   static constexpr napi_type_tag kTag{0x7b52e90fa3c84d16, 0xd4890c6f1ea7b235};
 
-  explicit TensorHandle(const Napi::CallbackInfo& info);
-  void beforeRelease(Napi::Env env);
+  explicit TensorHandle(const Napi::CallbackInfo& info) : Handle(info) {}
+
+  template <class Visit>
+  static void eachTensor(const at::Tensor& tensor, Visit visit) {
+    visit(tensor);
+  }
 
   Napi::Value shape(const Napi::CallbackInfo& info);
   Napi::Value dtype(const Napi::CallbackInfo& info);

@@ -61,7 +61,15 @@ Napi::Value AsyncJobBase::scopedResult(Napi::Env env) {
 }
 
 void AsyncJobBase::settle(Napi::Env env) noexcept {
-  Napi::HandleScope scope(env);
+  try {
+    Napi::HandleScope scope(env);
+    settlePromise(env);
+  } catch (...) {
+    // JavaScript can no longer run here: the environment is ending, and no one waits for the promise.
+  }
+}
+
+void AsyncJobBase::settlePromise(Napi::Env env) {
   try {
     if (error_) return deferred_.Reject(makeError(env, *error_).Value());
     auto value = scopedResult(env);

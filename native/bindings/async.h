@@ -55,6 +55,7 @@ class AsyncJobBase : public LaneJob {
   virtual Napi::Value result(Napi::Env env) = 0;
 
  private:
+  void settlePromise(Napi::Env env);
   Napi::Value scopedResult(Napi::Env env);
 
   Napi::Promise::Deferred deferred_;

@@ -7,7 +7,7 @@ import { FAMILIES, familyOf, HARD_LABELS, labelFamilies } from "../../lib/data/f
 import { openDataset } from "../../lib/data/open.js";
 import { Serialiser } from "../../lib/data/serialise.js";
 import { readSotab, siteOf } from "../../lib/data/sotab.js";
-import { sharedData } from "./shared.js";
+import { SHARED_ABSENT, sharedData } from "./shared.js";
 
 const folders: string[] = [];
 let dir = "";
@@ -155,14 +155,13 @@ describe("SOTAB's layout", () => {
 });
 
 describe("real tables", () => {
-  it.each([
+  it.for([
     ["sotab_v2/CTA", "cta", { train: 3303, validation: 1769, test: 850, labels: 82 }],
     ["sotab_v2", "cpa", { train: 2160, validation: 2454, test: 1152, labels: 108 }],
     ["sportstables", "cta", { train: 12388, validation: 3246, test: 2135, labels: 412 }],
     ["wikitables_turl", "cta", { train: 942, validation: 1019, test: 423, labels: 66 }],
-  ] as const)("reads and serialises %s (%s)", async (name, task, counts) => {
-    const shared = sharedData(name);
-    if (!shared) return;
+  ] as const)("reads and serialises %s (%s)", async ([name, task, counts], { skip }) => {
+    const shared = sharedData(name) ?? skip(SHARED_ABSENT);
     const dataset = await openDataset(shared, { task });
     const { train, validation, test } = dataset.splits;
     expect({
@@ -176,9 +175,8 @@ describe("real tables", () => {
     expect(examples.every(({ ids, pool }) => ids.length <= 128 && pool.includes(1))).toBe(true);
   });
 
-  it("SOTAB CTA: the small training file, and every label in a family", async () => {
-    const shared = sharedData("sotab_v2/CTA");
-    if (!shared) return;
+  it("SOTAB CTA: the small training file, and every label in a family", async ({ skip }) => {
+    const shared = sharedData("sotab_v2/CTA") ?? skip(SHARED_ABSENT);
     const dataset = await openDataset(shared, { trainFile: "small" });
     expect(dataset.splits.train).toHaveLength(1996);
     const families = labelFamilies(dataset);

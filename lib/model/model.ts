@@ -101,7 +101,10 @@ export abstract class AegirModel<Output> {
     return this.native.parameters();
   }
 
-  /** Handles that share storage with the parameters: dispose them, and clone what must outlive the next step. */
+  /**
+   * Handles that share storage with the parameters: dispose them, and clone what must outlive the next step. Calls that are running
+   * on the lane read and write the same storage: await them first, here and in `loadStateDict` and `weightsHash`.
+   */
   stateDict(): Record<string, NativeTensor> {
     return this.native.stateDict();
   }

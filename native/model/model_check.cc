@@ -1,11 +1,10 @@
-// Runs the laws of a recurrent state on small random models without Node: split, single steps, padding,
-// packing.
+// Without Node: the model's own operators against plain ATen, the laws of a recurrent state on small random
+// models, and the time of a training step.
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
-#include <c10/core/AutoGradMode.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
 #include <cstdio>

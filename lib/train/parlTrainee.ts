@@ -3,7 +3,7 @@ import { classificationReport } from "../data/metrics.js";
 import { Random } from "../data/random.js";
 import type { Batch, EncodedExample } from "../data/types.js";
 import { batchInput, type Prefix } from "../model/index.js";
-import type { NativeGenerator, NativeTensor } from "../native/contract.js";
+import type { NativeGenerator } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { routingPhase } from "../rl/schedules.js";
 import {
@@ -14,11 +14,12 @@ import {
 } from "../swarm/index.js";
 import type { TensorMap } from "./checkpoint.js";
 import type { Figures, Trainee, Validation } from "./loop.js";
+import { backward, ratioTerm, type WeightedLosses } from "./losses.js";
 import type { MetricValue } from "./metricsLog.js";
 import { AdamW } from "./optimizer.js";
 import type { ParlSettings } from "./parlOptions.js";
 import { predict } from "./predict.js";
-import { type PerfReward, type RoutedBatch, RouterLearner, type WeightedLosses } from "./routerLearner.js";
+import { type PerfReward, type RoutedBatch, RouterLearner } from "./routerLearner.js";
 import { activationRates, mixRandomRows, randomActions } from "./routingDraws.js";
 import { learningRate } from "./schedule.js";
 import { swarmLogits } from "./swarmPredict.js";
@@ -81,7 +82,7 @@ export class ParlTrainee implements Trainee, Disposable {
     const routed = step < this.routingFrom ? null : await this.route(step, prefix, results, batch, scope);
     const pathwise = this.optimizer ? await this.pathwiseLoss(prefix, results, routed, batch, scope) : null;
     const policy = routed ? await routed.loss(scope) : null;
-    await this.backward([pathwise, policy]);
+    await backward(swarm.primary.lane, [pathwise, policy]);
     const figures: Figures = { ...pathwise?.figures, ...routed?.figures, ...policy?.figures };
     if (this.optimizer) Object.assign(figures, await this.updateModel(step));
     if (routed) await this.updateRouter(routed);
@@ -134,21 +135,12 @@ export class ParlTrainee implements Trainee, Disposable {
     });
     scope.keep(entropy.logp);
     const loss = scope.keep(entropy.loss);
+    const ratio = ratioTerm(output, options.ratioWeight);
     return {
-      losses: [loss, output.ratioLoss],
-      weights: [1, options.ratioWeight],
+      losses: [loss, ...ratio.losses],
+      weights: [1, ...ratio.weights],
       figures: { loss: loss.item(), ratioLoss: output.ratioLoss.item(), boundaryRates: output.boundaryRates },
     };
-  }
-
-  private async backward(parts: (WeightedLosses | null)[]): Promise<void> {
-    const losses: NativeTensor[] = [];
-    const weights: number[] = [];
-    for (const part of parts) {
-      losses.push(...(part?.losses ?? []));
-      weights.push(...(part?.weights ?? []));
-    }
-    await native().backward(this.swarm.primary.lane, losses, weights);
   }
 
   private async updateModel(step: number): Promise<Figures> {
@@ -165,7 +157,7 @@ export class ParlTrainee implements Trainee, Disposable {
     await this.routerOptimizer.step(lane, update);
     for (let epoch = 1; epoch < this.options.epochs; epoch++) {
       using scope = new Scope();
-      await this.backward([await routed.loss(scope)]);
+      await backward(lane, [await routed.loss(scope)]);
       await this.routerOptimizer.step(lane, update);
     }
   }

@@ -8,6 +8,7 @@ import { native } from "../native/load.js";
 import { defined } from "./defined.js";
 import { encodeTargets, thin } from "./examples.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
+import { backward, ratioTerm } from "./losses.js";
 import type { MetricValue } from "./metricsLog.js";
 import { ModelTrainee } from "./modelTrainee.js";
 import type { ProgressListener } from "./progress.js";
@@ -133,12 +134,12 @@ class PretrainTrainee extends ModelTrainee<AegirForCausalLM> {
     const { lr, warmup, steps, finalLr, clipNorm, ratioWeight } = this.options;
     const batch = await this.batches.next();
     using scope = new Scope();
-    const { loss, ratioLoss } = await this.nextByteLoss(batch, scope, true);
+    const { loss, output } = await this.nextByteLoss(batch, scope, true);
     const { lane } = this.model;
-    await native().backward(lane, [loss, ratioLoss], [1, ratioWeight]);
+    await backward(lane, [{ losses: [loss], weights: [1] }, ratioTerm(output, ratioWeight)]);
     const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr });
     const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
-    return { loss: loss.item(), ratioLoss: ratioLoss.item(), gradNorm, lr: rate, skipped };
+    return { loss: loss.item(), ratioLoss: output.ratioLoss.item(), gradNorm, lr: rate, skipped };
   }
 
   async validate(): Promise<{ score: number; figures: Figures }> {
@@ -162,7 +163,7 @@ class PretrainTrainee extends ModelTrainee<AegirForCausalLM> {
     const { loss, logp } = await native().crossEntropy(this.model.lane, { logits: output.logits, labels });
     scope.keep(loss);
     scope.keep(logp);
-    return { loss, ratioLoss: output.ratioLoss, targets: counted };
+    return { loss, output, targets: counted };
   }
 }
 

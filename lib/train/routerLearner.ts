@@ -9,6 +9,7 @@ import { clipRange, type Lambdas, lambdaSchedule, type RoutingPhase } from "../r
 import type { SpecialistResult, SwarmOrchestrator } from "../swarm/index.js";
 import { CollapseGuard, type CollapseWarning } from "./collapseGuard.js";
 import type { Figures } from "./loop.js";
+import type { WeightedLosses } from "./losses.js";
 import type { MetricValue } from "./metricsLog.js";
 import type { ParlSettings } from "./parlOptions.js";
 import { type RolloutRewards, rolloutRewards } from "./rolloutRewards.js";
@@ -30,12 +31,6 @@ interface Experience {
   weights?: NativeTensor;
   /** (R,n) d(λ1·r_parallel − λ2·penalty/2)/dμ. */
   coefficients: NativeTensor;
-}
-
-/** A loss as a weighted sum of scalars, as `backward` takes it. */
-export interface WeightedLosses {
-  losses: NativeTensor[];
-  weights: number[];
 }
 
 export interface RoutedBatch {

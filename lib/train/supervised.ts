@@ -9,6 +9,7 @@ import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
+import { backward, ratioTerm } from "./losses.js";
 import type { MetricValue } from "./metricsLog.js";
 import { ModelTrainee } from "./modelTrainee.js";
 import { modelLogits, predict } from "./predict.js";
@@ -173,7 +174,7 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     const entropy = await native().crossEntropy(lane, { logits: output.logits, labels, labelSmoothing });
     scope.keep(entropy.loss);
     scope.keep(entropy.logp);
-    await native().backward(lane, [entropy.loss, output.ratioLoss], [1, ratioWeight]);
+    await backward(lane, [{ losses: [entropy.loss], weights: [1] }, ratioTerm(output, ratioWeight)]);
     const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr });
     const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
     return {

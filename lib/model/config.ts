@@ -39,7 +39,7 @@ const backboneShape = {
   /** Hidden width of the feed-forward part, in place of the ratio (default of "W" blocks: 8/3 of the width). */
   dIntermediate: perStage.optional(),
   /** Target downsampling of the routing modules, one per chunking stage or one for all. */
-  downsample: z.union([z.number().gt(1), z.array(z.number().gt(1)).min(1).readonly()]).default(4),
+  downsample: z.union([z.number().gt(1), z.array(z.number().gt(1)).readonly()]).default(4),
   /** Initial values: "annotation" learns labels several times faster, "rwkv" is the paper's, for pretraining. */
   init: z.enum(["rwkv", "annotation"]).optional(),
   vocabSize: positive.default(DEFAULT_VOCABULARY),

@@ -14,7 +14,7 @@ import type { ParlOptions } from "./parlOptions.js";
 import { runPool } from "./pool.js";
 import { modelLogits } from "./predict.js";
 import type { ProgressListener } from "./progress.js";
-import { type SupervisedOptions, trainSupervised } from "./supervised.js";
+import { type SupervisedOptions, type SupervisedRun, trainSupervised } from "./supervised.js";
 import { swarmLogits } from "./swarmPredict.js";
 import { Scope } from "./tensors.js";
 
@@ -26,6 +26,8 @@ export interface SpecialistGroup {
 
 /** Sizes of the demo's trainings. */
 export interface DemoPlan {
+  /** Geometry of every model. */
+  model: NonNullable<SupervisedRun["model"]>;
   serialise: SerialiserOptions;
   specialist: SupervisedOptions;
   /** Of the primary alone and of every swarm: the same steps, batches and learning rates. */
@@ -121,7 +123,14 @@ interface Trained {
 /** The specialists, each on its own columns, and the primary alone on all: independent, so side by side. */
 async function trainModels(run: DemoRun, scope: Scope): Promise<Trained> {
   const { dataset, groups, plan, out, seed, dataSource, signal, onProgress } = run;
-  const common = { serialise: plan.serialise, dataSource, signal, onProgress, patience: 0 };
+  const common = {
+    model: plan.model,
+    serialise: plan.serialise,
+    dataSource,
+    signal,
+    onProgress,
+    patience: 0,
+  };
   const jobs = groups.map((group, i) => async () => {
     const own = selectColumns(dataset, `${dataset.name}: ${group.id}`, group.keep);
     return trainSupervised({

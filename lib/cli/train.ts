@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import type { z } from "zod";
 import { writeRunSummary } from "../report/runSummary.js";
 import { openDataSource, recordedSource } from "../train/dataSource.js";
@@ -32,13 +32,13 @@ export function register(program: Command): void {
   const train = program
     .command("train")
     .description("Train models: pretrain, supervised (phase 1), parl (phase 3).");
-  train.addCommand(supervisedCommand());
-  train.addCommand(pretrainCommand());
-  train.addCommand(parlCommand());
+  addSupervised(train);
+  addPretrain(train);
+  addParl(train);
 }
 
-function supervisedCommand(): Command {
-  const command = trainingCommand("supervised", supervisedOptions)
+function addSupervised(train: Command): void {
+  const command = trainingCommand(train, "supervised", supervisedOptions)
     .description("Train an annotation model on labelled columns.")
     .option("--init <run>", "start from the weights of this run (pretraining or supervised)")
     .action(async (flags: TrainFlags) => {
@@ -49,11 +49,10 @@ function supervisedCommand(): Command {
         return outcome;
       });
     });
-  return command;
 }
 
-function pretrainCommand(): Command {
-  const command = trainingCommand("pretrain", pretrainOptions)
+function addPretrain(train: Command): void {
+  const command = trainingCommand(train, "pretrain", pretrainOptions)
     .description(
       "Pretrain a byte-level language model on the columns of tables; --init of supervised training.",
     )
@@ -65,11 +64,10 @@ function pretrainCommand(): Command {
         return outcome;
       });
     });
-  return command;
 }
 
-function parlCommand(): Command {
-  const command = trainingCommand("parl", parlOptions)
+function addParl(train: Command): void {
+  const command = trainingCommand(train, "parl", parlOptions)
     .description("Train a primary, a router and fusion over frozen specialists by reinforcement learning.")
     .option(
       "--specialist <name=run>",
@@ -102,7 +100,6 @@ function parlCommand(): Command {
         return trained.outcome;
       });
     });
-  return command;
 }
 
 interface SpecialistFlag {
@@ -124,8 +121,9 @@ async function recordedSpecialists(dir: string): Promise<SpecialistFlag[]> {
 }
 
 /** What every training command shares. */
-export function trainingCommand(name: string, settings: z.ZodObject): Command {
-  const command = new Command(name)
+function trainingCommand(train: Command, name: string, settings: z.ZodObject): Command {
+  const command = train
+    .command(name)
     .requiredOption("--out <run>", "run folder")
     .option("--resume", "continue the run in --out: its recorded data and options hold")
     .option("--max-tokens <n>", "tokens of a serialised column at most", number)
@@ -139,7 +137,7 @@ export function trainingCommand(name: string, settings: z.ZodObject): Command {
 }
 
 /** Opens the data, trains under Ctrl-C, prints the outcome. */
-export async function runTraining(
+async function runTraining(
   command: Command,
   flags: TrainFlags,
   train: (common: CommonRun, note: (text: string) => void) => Promise<TrainingOutcome>,
@@ -170,7 +168,7 @@ export async function runTraining(
 }
 
 /** The part of a training's options that all commands give. */
-export type CommonRun = Pick<
+type CommonRun = Pick<
   Parameters<typeof trainSupervised>[0],
   "dataset" | "dataSource" | "model" | "serialise" | "out" | "resume" | "signal" | "onProgress"
 >;

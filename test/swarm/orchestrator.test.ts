@@ -9,6 +9,7 @@ import {
   SwarmOrchestrator,
   type SwarmOutput,
 } from "../../lib/swarm/index.js";
+import { tidy } from "../../lib/tensor/index.js";
 import { randomOf, testSeed } from "../rl/support.js";
 import {
   expectError,
@@ -281,6 +282,18 @@ describe("memory and cancellation", () => {
     const before = liveTensors();
     for (let i = 0; i < 3; i++) await run();
     expect(liveTensors()).toBe(before);
+  });
+
+  it("leaves in a tidy what it returns and nothing else", async () => {
+    const swarm = swarmOf({ fuse: "states+outputs" });
+    const before = liveTensors();
+    const run = () => swarm.forward({ ...inputs, routingHidden: "auto", routing: "all-on" });
+    const label = await tidy(async () => (await run()).output.logits.reduce("argmax").item());
+    expect(liveTensors()).toBe(before);
+    using kept = await tidy(run);
+    const index = kept.output.logits.reduce("argmax");
+    expect(index.item()).toBe(label);
+    index.dispose();
   });
 
   it("stops where the signal aborts, frees what it made and goes on working", async () => {

@@ -8,6 +8,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/square.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -26,15 +27,19 @@ at::Tensor perHead(const at::Tensor& x, int64_t headSize) {
 
 std::vector<at::Tensor> tokenShiftMix(const TokenShiftMixInput& input) {
   const at::Tensor& x = input.x;
-  const SequenceLayout layout = sequenceLayout(1, x.size(0), {}, input.cuSeqlens);
-  std::vector<at::Tensor> shifted{x.narrow(0, 0, 0)};
+  const int64_t tokens = x.size(0);
+  const SequenceLayout layout = sequenceLayout(1, tokens, {}, input.cuSeqlens);
+  // Rows of the table [K tokens; S carried rows] that come before each token.
+  std::vector<int64_t> previous;
   for (int64_t s = 0; s < layout.size(); ++s) {
-    if (layout.length[s] == 0) continue;
-    shifted.push_back(input.carried.defined() ? input.carried.narrow(0, s, 1)
-                                              : at::zeros({1, x.size(1)}, x.options()));
-    shifted.push_back(x.narrow(0, layout.start[s], layout.length[s] - 1));
+    for (int64_t t = 0; t < layout.length[s]; ++t) {
+      previous.push_back(t > 0 ? layout.start[s] + t - 1 : tokens + s);
+    }
   }
-  const at::Tensor delta = at::cat(shifted) - x;
+  const at::Tensor carried =
+      input.carried.defined() ? input.carried : at::zeros({layout.size(), x.size(1)}, x.options());
+  const at::Tensor shifted = at::cat({x, carried}).index_select(0, at::tensor(previous, at::kLong));
+  const at::Tensor delta = shifted - x;
   std::vector<at::Tensor> mixed;
   for (const at::Tensor& row : input.mu.unbind(0)) mixed.push_back(at::addcmul(x, delta, row));
   return mixed;

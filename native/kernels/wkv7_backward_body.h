@@ -78,48 +78,61 @@ AEGIR_INLINE void accumulate(Real* to, Vector<Real> x) {
   store(to, load(to) + x);
 }
 
-// One token (local index t + 1, its predecessor at t) over the rows of one tile.
-template <class Real>
-void backwardToken(Real* __restrict gradState, const Real* __restrict state,
-                   const Real* __restrict gradTimesB, Real* __restrict partial, int64_t t, int64_t row,
-                   int64_t height, int64_t padded, const BackwardRows<Real>& rows) {
-  const int64_t before = t * padded, at = before + padded;
+// One vector of key columns, over the rows of a tile. The first one starts the partial sums, the others add
+// to them.
+template <class Real, bool first>
+AEGIR_INLINE void backwardColumns(Real* __restrict gradState, const Real* __restrict state,
+                                  const Real* __restrict gradTimesB, Real* __restrict partialV,
+                                  Real* __restrict partialB, int64_t j, int64_t at, int64_t before,
+                                  int64_t row, int64_t height, int64_t padded,
+                                  const BackwardRows<Real>& rows) {
   const Real *v = rows.v + at + row, *stateTimesA = rows.stateTimesA + at + row;
   const Real* gradOutput = rows.gradOutput + before + row;
-  Real *partialV = partial, *partialB = partial + wkv7RowTile * lanes<Real>;
-  for (int64_t i = 0; i < 2 * wkv7RowTile; ++i) store(partial + i * lanes<Real>, Vector<Real>{});
-  for (int64_t j = 0; j < padded; j += lanes<Real>) {
-    const Vector<Real> decay = load(rows.decay + at + j), a = load(rows.a + at + j),
-                       r = load(rows.r + before + j), k = load(rows.k + before + j),
-                       b = load(rows.b + before + j);
-    Vector<Real> gradK = {}, gradB = {}, gradDecay = {}, gradA = {}, gradR = {};
-    for (int64_t i = 0; i < height; ++i) {
-      const Vector<Real> s = load(state + i * padded + j);
-      Vector<Real> g = load(gradState + i * padded + j);
-      gradK += g * broadcast(v[i]);
-      gradB += g * broadcast(stateTimesA[i]);
-      gradDecay += g * s;
-      const Vector<Real> gi = broadcast(gradTimesB[i]);
-      gradA += s * gi;
-      g = g * decay + gi * a;
-      const Vector<Real> oi = broadcast(gradOutput[i]);
-      gradR += s * oi;
-      g += oi * r;
-      store(gradState + i * padded + j, g);
-      store(partialV + i * lanes<Real>, load(partialV + i * lanes<Real>) + g * k);
-      store(partialB + i * lanes<Real>, load(partialB + i * lanes<Real>) + g * b);
-    }
-    accumulate(rows.gradK + at + j, gradK);
-    accumulate(rows.gradB + at + j, gradB);
-    accumulate(rows.gradDecay + at + j, gradDecay);
-    accumulate(rows.gradA + at + j, gradA);
-    accumulate(rows.gradR + before + j, gradR);
+  const Vector<Real> decay = load(rows.decay + at + j), a = load(rows.a + at + j),
+                     r = load(rows.r + before + j), k = load(rows.k + before + j),
+                     b = load(rows.b + before + j);
+  Vector<Real> gradK = {}, gradB = {}, gradDecay = {}, gradA = {}, gradR = {};
+  for (int64_t i = 0; i < height; ++i) {
+    const Vector<Real> s = load(state + i * padded + j);
+    Vector<Real> g = load(gradState + i * padded + j);
+    gradK += g * broadcast(v[i]);
+    gradB += g * broadcast(stateTimesA[i]);
+    gradDecay += g * s;
+    const Vector<Real> gi = broadcast(gradTimesB[i]);
+    gradA += s * gi;
+    g = g * decay + gi * a;
+    const Vector<Real> oi = broadcast(gradOutput[i]);
+    gradR += s * oi;
+    g += oi * r;
+    store(gradState + i * padded + j, g);
+    const int64_t to = i * lanes<Real>;
+    store(partialV + to, first ? g * k : load(partialV + to) + g * k);
+    store(partialB + to, first ? g * b : load(partialB + to) + g * b);
+  }
+  accumulate(rows.gradK + at + j, gradK);
+  accumulate(rows.gradB + at + j, gradB);
+  accumulate(rows.gradDecay + at + j, gradDecay);
+  accumulate(rows.gradA + at + j, gradA);
+  accumulate(rows.gradR + before + j, gradR);
+}
+
+// One token (local index t + 1, its predecessor at t) over the rows of one tile.
+template <class Real>
+void backwardToken(Real* gradState, const Real* state, const Real* gradTimesB, Real* partial, int64_t t,
+                   int64_t row, int64_t height, int64_t padded, const BackwardRows<Real>& rows) {
+  const int64_t before = t * padded, at = before + padded;
+  Real* partialB = partial + wkv7RowTile * lanes<Real>;
+  backwardColumns<Real, true>(gradState, state, gradTimesB, partial, partialB, 0, at, before, row, height,
+                              padded, rows);
+  for (int64_t j = lanes<Real>; j < padded; j += lanes<Real>) {
+    backwardColumns<Real, false>(gradState, state, gradTimesB, partial, partialB, j, at, before, row, height,
+                                 padded, rows);
   }
 }
 
 template <class Real>
 AEGIR_INLINE void sumPartials(const Real* partial, Real* sums, int64_t height) {
-  for (int64_t i = 0; i < wkv7RowTile; i += lanes<Real>) {
+  for (int64_t i = 0; i < height; i += lanes<Real>) {
     Vector<Real> square[lanes<Real>];
     for (int64_t l = 0; l < lanes<Real>; ++l) square[l] = load(partial + (i + l) * lanes<Real>);
     const Vector<Real> sum = sumOfEach<Real>(square);

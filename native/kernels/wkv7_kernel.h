@@ -38,7 +38,7 @@ struct Wkv7Backward {
 
 // Row tile of the backward pass: the recomputed states of one tile over a chunk stay in the second-level
 // cache.
-constexpr int64_t wkv7RowTile = 16;
+constexpr int64_t wkv7RowTile = 32;
 
 // Rows in scratch are padded to whole vectors of any instruction set.
 constexpr int64_t wkv7Padded(int64_t headSize) { return (headSize + 15) / 16 * 16; }

@@ -6,8 +6,14 @@ const specialists = ["places", "numbers"].map((id, i) => new FrozenSpecialist(mo
 const swarm = new SwarmOrchestrator({ primaryModel: model(9), specialists, activationThreshold: 0.4 });
 
 const cells = ["Lisbon", "€ 9.50"].map((cell) => [...Buffer.from(cell)]);
-const inputIds = Tensor.from(cells.map((bytes) => [...bytes, 256, 256].slice(0, 8)), { dtype: "i64" });
-const lengths = Tensor.from(cells.map((bytes) => bytes.length), { dtype: "i64" });
+const inputIds = Tensor.from(
+  cells.map((bytes) => [...bytes, 256, 256].slice(0, 8)),
+  { dtype: "i64" },
+);
+const lengths = Tensor.from(
+  cells.map((bytes) => bytes.length),
+  { dtype: "i64" },
+);
 const result = await swarm.forward({ inputIds, lengths, routingHidden: "auto" });
 
 console.log("logits", result.output.logits.shape, "activated", [...result.activationMask.data()]);

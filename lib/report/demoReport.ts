@@ -2,7 +2,8 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../train/atomic.js";
 import type { DemoResult } from "../train/demo.js";
 import { readMetrics } from "../train/metricsLog.js";
-import { lineChartSvg, type Series } from "./lineChart.js";
+import { lineChartSvg } from "./lineChart.js";
+import { metricSeries } from "./metricSeries.js";
 import { markdownTable, type TableData, terminalTable, truncate } from "./table.js";
 
 /** The demo's result as text for a terminal. */
@@ -129,12 +130,7 @@ function annotations({ annotations: columns }: DemoResult): Section {
 /** Reward, activation and λ over the steps of a swarm's training. */
 async function swarmCurves(dir: string): Promise<string> {
   const records = await readMetrics(join(dir, "metrics.jsonl"));
-  const series = (kind: string, field: string, name: string): Series => ({
-    name,
-    points: records
-      .filter((record) => record.kind === kind && typeof record[field] === "number")
-      .map((record) => [record.step, record[field] as number]),
-  });
+  const series = (kind: string, field: string, name: string) => metricSeries(records, kind, field, name);
   return lineChartSvg({
     title: "PARL: validation macro F1, activation, λ",
     xLabel: "step",

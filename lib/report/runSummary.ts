@@ -3,7 +3,8 @@ import { writeFileAtomic } from "../train/atomic.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { type MetricRecord, readMetrics } from "../train/metricsLog.js";
 import { type RunConfig, readRunConfig } from "../train/runFolder.js";
-import { lineChartSvg, type Series } from "./lineChart.js";
+import { lineChartSvg } from "./lineChart.js";
+import { metricSeries } from "./metricSeries.js";
 import { type Cell, markdownTable } from "./table.js";
 
 /** Writes `summary.md` and `curves.svg` into a training's run folder, from its config and its metrics. */
@@ -59,12 +60,7 @@ function summaryText(config: RunConfig, outcome: TrainingOutcome, records: Metri
 
 /** Loss of pretraining; macro F1, activation and reward weights of the others, all in [0, 1]. */
 function curves(config: RunConfig, records: MetricRecord[]): string {
-  const series = (kind: string, field: string, name: string): Series => ({
-    name,
-    points: records
-      .filter((record) => record.kind === kind && typeof record[field] === "number")
-      .map((record) => [record.step, record[field] as number]),
-  });
+  const series = (kind: string, field: string, name: string) => metricSeries(records, kind, field, name);
   if (config.kind === "pretrain") {
     const loss = [series("train", "loss", "training"), series("validation", "loss", "validation")];
     return lineChartSvg({ title: "Next-byte loss (nats)", xLabel: "step", series: loss });

@@ -12,6 +12,7 @@ import {
   normal,
   PRIMARY,
   randomInputs,
+  settledTensors,
   specialist,
   WIDER,
 } from "./support.js";
@@ -126,7 +127,7 @@ describe("fitAlignment", () => {
     const alignment = AlignmentProjection.between(model, primary);
     const other = specialist(2, "other", WIDER, { alignment });
     const inputs = randomInputs(randomOf(seed), 24, 16);
-    const before = liveTensors();
+    const before = await settledTensors();
     // A ridge of 1e9 Gram diagonals fits nothing: the map is zero and the residual 1.
     const { residual: nothing } = await fitAlignment(other, primary, [inputs], { ridge: 1e9 });
     expect(nothing).toBeCloseTo(1, 3);

@@ -2,7 +2,15 @@ import { describe, expect, it } from "vitest";
 import { AegirForColumnAnnotation, batchInput } from "../../lib/model/index.js";
 import { SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
 import { randomOf, testSeed } from "../rl/support.js";
-import { expectError, i64, liveTensors, PRIMARY, randomBatch, specialist } from "./support.js";
+import {
+  expectError,
+  i64,
+  liveTensors,
+  PRIMARY,
+  randomBatch,
+  settledTensors,
+  specialist,
+} from "./support.js";
 
 const seed = testSeed("cache");
 const specialists = [specialist(1, "one"), specialist(2, "two")];
@@ -67,7 +75,7 @@ describe("SpecialistCache", () => {
   });
 
   it("frees what it made, also where it is stopped", async () => {
-    const before = liveTensors();
+    const before = await settledTensors();
     const cache = await SpecialistCache.build(specialists, batches);
     expect(liveTensors()).toBeGreaterThan(before);
     cache.dispose();

@@ -18,6 +18,7 @@ import {
   PRIMARY,
   randomInputs,
   rowOf,
+  settledTensors,
   specialist,
   WIDER,
 } from "./support.js";
@@ -279,14 +280,14 @@ describe("memory and cancellation", () => {
       using _ = await swarm.forward({ ...inputs, routingHidden: "auto", routing: { mask: MASK } });
     };
     await run();
-    const before = liveTensors();
+    const before = await settledTensors();
     for (let i = 0; i < 3; i++) await run();
     expect(liveTensors()).toBe(before);
   });
 
   it("leaves in a tidy what it returns and nothing else", async () => {
     const swarm = swarmOf({ fuse: "states+outputs" });
-    const before = liveTensors();
+    const before = await settledTensors();
     const run = () => swarm.forward({ ...inputs, routingHidden: "auto", routing: "all-on" });
     const label = await tidy(async () => (await run()).output.logits.reduce("argmax").item());
     expect(liveTensors()).toBe(before);
@@ -298,7 +299,7 @@ describe("memory and cancellation", () => {
 
   it("stops where the signal aborts, frees what it made and goes on working", async () => {
     const swarm = swarmOf();
-    const before = liveTensors();
+    const before = await settledTensors();
     const controller = new AbortController();
     const running = swarm.forward({
       ...inputs,

@@ -1,3 +1,6 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect } from "vitest";
 import type { Batch } from "../../lib/data/types.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions, batchInput } from "../../lib/model/index.js";
@@ -66,6 +69,17 @@ export function rowOf(tensor: NativeTensor, row: number): number[] {
   index.dispose();
   chosen.dispose();
   return values;
+}
+
+/** Collects the handles that earlier tests left behind, so that none of them goes while the count is watched. */
+export async function settledTensors(): Promise<number> {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  for (let i = 0; i < 3; i++) {
+    collect();
+    await nextTurn();
+  }
+  return liveTensors();
 }
 
 export function liveTensors(): number {

@@ -35,8 +35,8 @@ int defaultIntraOpThreads() {
   return threads;
 }
 
-// libtorch's thread count belongs to the calling thread, in OpenMP and in MKL alike. The OpenMP call is for our
-// own parallel regions, should they be linked to a second OpenMP runtime.
+// libtorch's thread count belongs to the calling thread, in OpenMP and in MKL alike. The OpenMP call is for
+// our own parallel regions, should they be linked to a second OpenMP runtime.
 void setIntraOpThreads(int threads) {
   // A thread's first use of libtorch sets its count to the last one set anywhere; that must be behind us.
   at::get_num_threads();

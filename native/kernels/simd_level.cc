@@ -35,12 +35,9 @@ SimdLevel simdLevel() {
 
 const char* simdLevelName(SimdLevel level) {
   switch (level) {
-    case SimdLevel::Sse2:
-      return "sse2";
-    case SimdLevel::Avx2:
-      return "avx2";
-    case SimdLevel::Avx512:
-      return "avx512";
+    case SimdLevel::Sse2: return "sse2";
+    case SimdLevel::Avx2: return "avx2";
+    case SimdLevel::Avx512: return "avx512";
   }
   return "sse2";
 }

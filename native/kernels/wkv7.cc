@@ -25,12 +25,9 @@ using torch::autograd::variable_list;
 
 const Wkv7Kernels& chosenKernels() {
   switch (simdLevel()) {
-    case SimdLevel::Avx512:
-      return wkv7Avx512;
-    case SimdLevel::Avx2:
-      return wkv7Avx2;
-    case SimdLevel::Sse2:
-      return wkv7Sse2;
+    case SimdLevel::Avx512: return wkv7Avx512;
+    case SimdLevel::Avx2: return wkv7Avx2;
+    case SimdLevel::Sse2: return wkv7Sse2;
   }
   return wkv7Sse2;
 }
@@ -174,14 +171,9 @@ std::tuple<at::Tensor, at::Tensor> forward(const Wkv7Input& input, const Sequenc
   }
   const Wkv7Kernels& kernels = chosenKernels();
   switch (input.r.scalar_type()) {
-    case at::kDouble:
-      runForward(kernels.forwardF64, input, layout, output, finalState, kept);
-      break;
-    case at::kBFloat16:
-      runForward(kernels.forwardBf16, input, layout, output, finalState, kept);
-      break;
-    default:
-      runForward(kernels.forwardF32, input, layout, output, finalState, kept);
+    case at::kDouble: runForward(kernels.forwardF64, input, layout, output, finalState, kept); break;
+    case at::kBFloat16: runForward(kernels.forwardBf16, input, layout, output, finalState, kept); break;
+    default: runForward(kernels.forwardF32, input, layout, output, finalState, kept);
   }
   return {output, finalState};
 }
@@ -200,8 +192,7 @@ Gradients backward(const Wkv7Input& input, const SequenceLayout& layout, const K
     case at::kBFloat16:
       runBackward(kernels.backwardBf16, input, layout, kept, gradOutput, gradFinalState, grad);
       break;
-    default:
-      runBackward(kernels.backwardF32, input, layout, kept, gradOutput, gradFinalState, grad);
+    default: runBackward(kernels.backwardF32, input, layout, kept, gradOutput, gradFinalState, grad);
   }
   return grad;
 }

@@ -163,7 +163,7 @@ async function runCase(addon, lane, benchCase, { python, quick, sgemm }) {
     benchCase.inputs.map((name) => [name, tensor(arrays[name], shapes[name])]),
   );
   const weight = tensor(weightArray, benchCase.outputShape);
-  const repeats = quick ? 3 : 10;
+  const repeats = quick ? 5 : 20;
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "aegir-bench-"));
   try {
     const before = await timeNative(addon, lane, benchCase, inputs, weight, repeats);

@@ -27,6 +27,8 @@ export const serialiserOptions = z.strictObject({
   pool: z.enum(["mean", "decision"]).default("mean"),
   /** Shuffles the chosen cells (augmentation); `seed` and `encode`'s epoch decide how. */
   shuffle: z.boolean().default(false),
+  /** With `shuffle`: chance that a column keeps only some of its cells (at least two), and that a context column is left out. */
+  dropRate: z.number().min(0).max(1).default(0),
   seed: z.int().default(0),
 });
 export type SerialiserOptions = z.input<typeof serialiserOptions>;
@@ -77,6 +79,7 @@ export class Serialiser {
       parts.push(this.#part(subject, Role.subject, options.contextCells, random));
     }
     for (const index of this.#context(table, at.column, excluded, random)) {
+      if (options.shuffle && random.chance(options.dropRate)) continue;
       parts.unshift(this.#part(table.columns[index]!, Role.context, options.contextCells, random));
     }
     parts.push(this.#part(target, Role.target, options.targetCells, random));
@@ -139,8 +142,11 @@ export class Serialiser {
   }
 
   #part(column: Column, role: number, count: number, random: Random): Part {
-    const { cellBytes, headers, shuffle } = this.options;
-    const cells = chooseCells(column, count, shuffle, random).map((cell) => utf8Prefix(cell, cellBytes));
+    const { cellBytes, headers, shuffle, dropRate } = this.options;
+    const chosen = chooseCells(column, count, shuffle, random);
+    if (shuffle && chosen.length > 2 && random.chance(dropRate))
+      chosen.length = random.range(2, chosen.length - 1);
+    const cells = chosen.map((cell) => utf8Prefix(cell, cellBytes));
     const header = headers && column.header ? utf8Prefix(column.header, cellBytes) : null;
     const wanted = cells.reduce((sum, cell) => sum + 1 + cell.length, 1 + (header ? 1 + header.length : 0));
     return { role, header, cells, wanted };

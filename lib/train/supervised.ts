@@ -32,6 +32,12 @@ export const supervisedOptions = z.strictObject({
   ratioWeight: z.number().min(0).default(0.1).describe("weight of the routing modules' ratio loss"),
   labelSmoothing: z.number().min(0).lt(1).default(0).describe("share of the target spread over all labels"),
   augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
+  dropRate: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe("with augmentation: chance to drop some cells of a column, and a context column"),
   validateEvery: count.default(50).describe("steps between validations"),
   validationColumns: count.default(2000).describe("validation columns at most, evenly spaced"),
   saveEvery: count.default(50).describe("steps between checkpoints"),
@@ -108,6 +114,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   const trainSerialiser = new Serialiser({
     ...serialiser.options,
     shuffle: options.augment,
+    dropRate: options.dropRate,
     seed: options.seed,
   });
   const batches = await TrainingBatches.create(

@@ -60,6 +60,7 @@ const options = fc.record({
   cellBytes: fc.integer({ min: 4, max: 60 }),
   headers: fc.boolean(),
   shuffle: fc.boolean(),
+  dropRate: fc.double({ min: 0, max: 1, noNaN: true }),
   pool: fc.constantFrom("mean" as const, "decision" as const),
   seed: fc.integer(),
 });
@@ -123,6 +124,30 @@ describe("laws of serialisation", () => {
       }),
       { numRuns: 200 },
     );
+  });
+});
+
+describe("dropping (augmentation)", () => {
+  const cells = ["one", "two", "three", "four", "five"];
+  const table: Table = {
+    name: "dropped",
+    columns: [
+      { header: null, cells },
+      { header: null, cells: ["other"] },
+    ],
+  };
+  const encode = (shuffle: boolean, epoch: number) =>
+    new Serialiser({ shuffle, dropRate: 1, maxTokens: 200 }).encode(table, { column: 0 }, 0, epoch);
+  const cellCount = ({ ids }: EncodedExample) => ids.filter((id) => id === Token.CELL).length;
+
+  it("keeps at least two cells, never all, and leaves the context out", () => {
+    const counts = new Set(Array.from({ length: 60 }, (_, epoch) => cellCount(encode(true, epoch))));
+    expect([...counts].sort()).toEqual([2, 3, 4]);
+    expect(encode(true, 0).roles.includes(Role.context)).toBe(false);
+  });
+
+  it("leaves everything in where cells are not shuffled", () => {
+    expect(cellCount(encode(false, 0))).toBe(cells.length + 1);
   });
 });
 

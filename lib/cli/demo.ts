@@ -24,6 +24,9 @@ interface DemoFlags {
 
 const EXAMPLE = fileURLToPath(new URL("../../examples/data/orders.csv", import.meta.url));
 
+/** Order number, price, weight. */
+const EXAMPLE_COLUMNS = [0, 5, 7];
+
 /** `aegir-swarm demo`: the main job. */
 export function register(program: Command): void {
   program
@@ -55,7 +58,7 @@ async function demo({
   json,
 }: DemoFlags): Promise<void> {
   const source = data === undefined ? generatedSource(demoTables(quick, seed)) : folderSource(data, task);
-  const example = await readCsv(EXAMPLE);
+  const table = await readCsv(EXAMPLE);
   const view = progressView({ quiet });
   try {
     const result = await withInterrupt(async (signal) => {
@@ -65,7 +68,7 @@ async function demo({
         dataSource: { ...source },
         groups: data === undefined ? domainGroups() : familyGroups(dataset),
         plan: data === undefined ? demoPlan(quick) : realPlan(quick),
-        example,
+        example: { table, columns: EXAMPLE_COLUMNS },
         out,
         seed,
         signal,

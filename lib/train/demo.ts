@@ -41,8 +41,8 @@ export interface DemoRun {
   dataset: Dataset;
   groups: SpecialistGroup[];
   plan: DemoPlan;
-  /** A table to annotate at the end, three of its columns. */
-  example: Table;
+  /** A table to annotate at the end, and which of its columns. */
+  example: { table: Table; columns: number[] };
   /** Folder for the runs and the report. */
   out: string;
   seed: number;
@@ -98,10 +98,11 @@ export async function runDemo(run: DemoRun): Promise<DemoResult> {
     const swarms = await trainSwarms(run, specialists, scope);
     run.onNote?.("Evaluating on held-out columns.");
     const evaluated = await evaluateAll(run, specialists, alone, swarms);
+    const complete = swarms[SWARMS.findIndex(({ key }) => key === "both")]!;
     const annotations = await annotateTable(
-      { ...swarms[0]!, task: run.dataset.task, logitsOf: swarmLogits(swarms[0]!.swarm) },
-      run.example,
-      { columns: [0, 1, 2], signal: run.signal },
+      { ...complete, task: run.dataset.task, logitsOf: swarmLogits(complete.swarm) },
+      run.example.table,
+      { columns: run.example.columns, signal: run.signal },
     );
     return {
       ...evaluated,

@@ -28,12 +28,12 @@ const MODEL = { archLayout: ["w4"], dModel: 64 } as const;
 
 /** Sizes for generated tables: within eight minutes on two cores, `quick` within ninety seconds. */
 export function demoPlan(quick: boolean): DemoPlan {
-  const steps = quick ? 24 : 80;
+  const steps = quick ? 24 : 60;
   const batchRows = quick ? 48 : 64;
   return {
     model: MODEL,
     serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
-    specialist: { steps: quick ? 40 : 120, batchRows, lr: 3e-3, validateEvery: 60, saveEvery: 60 },
+    specialist: { steps: quick ? 40 : 150, batchRows, lr: 3e-3, validateEvery: 60, saveEvery: 60 },
     primary: { steps, batchRows, lr: 3e-3 },
     parl: { cost: 0.25, phaseSteps: quick ? 4 : 8, validateEvery: Math.round(steps / 4), saveEvery: steps },
     testColumns: quick ? 400 : 1000,

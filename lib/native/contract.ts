@@ -318,6 +318,25 @@ export interface EmaScanInput {
   reference?: boolean;
 }
 
+/** A piece of RWKV-7's mixing layers (native/kernels/time_mix.h), for tests: models call them in C++. */
+export interface TimeMixInput {
+  operator:
+    | "tokenShiftMix"
+    | "decayFromLogits"
+    | "valueResidual"
+    | "squaredRelu"
+    | "keyNormalise"
+    | "groupNormBonusGate";
+  /** In the order of the header: x, mu | z | value, first, z | x | k, aLogits, kK, kA | o, r, k, v, gate, rK, gain, bias. */
+  tensors: NativeTensor[];
+  /** tokenShiftMix: (S,D) and (S+1) i64. */
+  carried?: NativeTensor;
+  cuSeqlens?: NativeTensor;
+  /** keyNormalise */
+  headSize?: number;
+  reference?: boolean;
+}
+
 export interface CrossEntropyInput {
   /** (R,C) or (B,T,C) */
   logits: NativeTensor;
@@ -524,6 +543,7 @@ export interface NativeAddon {
     lane: NativeLane,
     input: EmaScanInput,
   ): Promise<{ output: NativeTensor; finalValue: NativeTensor } & Timed>;
+  timeMix(lane: NativeLane, input: TimeMixInput): Promise<{ outputs: NativeTensor[] } & Timed>;
 
   /** loss: scalar; logp: log p(label) per row, no gradient, 0 where the label is -100. */
   crossEntropy(

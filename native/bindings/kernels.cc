@@ -1,13 +1,16 @@
-// Operators over time: wkv7 and emaScan, the kernel or its plain reference.
+// Operators over time, wkv7 and emaScan, and the time-mix pieces: the kernel or its plain reference.
 #include <c10/core/GradMode.h>
 
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "native/bindings/async.h"
 #include "native/bindings/convert.h"
 #include "native/bindings/register.h"
 #include "native/kernels/ema_scan.h"
+#include "native/kernels/time_mix.h"
 #include "native/kernels/wkv7.h"
 
 namespace aegir {
@@ -58,11 +61,79 @@ Napi::Value emaScanCall(const Napi::CallbackInfo& info) {
                          "finalValue");
 }
 
+struct TimeMixInput {
+  std::string name;
+  std::vector<at::Tensor> x;
+  at::Tensor carried, cuSeqlens;
+  int64_t headSize;
+  bool reference;
+};
+
+void expectTensors(const TimeMixInput& input, size_t count) {
+  check(input.x.size() == count, ErrorCode::Argument, "tensors: ", input.name, " takes ", count, ", got ",
+        input.x.size());
+}
+
+std::vector<at::Tensor> timeMix(const TimeMixInput& input) {
+  using namespace kernels;
+  const auto& [name, x, carried, cuSeqlens, headSize, plain] = input;
+  if (name == "tokenShiftMix") {
+    expectTensors(input, 2);
+    const TokenShiftMixInput given{x[0], carried, x[1], cuSeqlens};
+    return plain ? reference::tokenShiftMix(given) : tokenShiftMix(given);
+  }
+  if (name == "decayFromLogits") {
+    expectTensors(input, 1);
+    return {plain ? reference::decayFromLogits(x[0]) : decayFromLogits(x[0])};
+  }
+  if (name == "valueResidual") {
+    expectTensors(input, 3);
+    return {plain ? reference::valueResidual(x[0], x[1], x[2]) : valueResidual(x[0], x[1], x[2])};
+  }
+  if (name == "squaredRelu") {
+    expectTensors(input, 1);
+    return {plain ? reference::squaredRelu(x[0]) : squaredRelu(x[0])};
+  }
+  if (name == "keyNormalise") {
+    expectTensors(input, 4);
+    const KeyNormaliseInput given{x[0], x[1], x[2], x[3], headSize};
+    const NormalisedKey key = plain ? reference::keyNormalise(given) : keyNormalise(given);
+    return {key.key, key.removal, key.gated};
+  }
+  check(name == "groupNormBonusGate", ErrorCode::Argument, "operator: unknown name '", name, "'");
+  expectTensors(input, 8);
+  const GroupNormBonusGateInput given{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
+  return {plain ? reference::groupNormBonusGate(given) : groupNormBonusGate(given)};
+}
+
+Napi::Value timeMixCall(const Napi::CallbackInfo& info) {
+  const auto object = objectArg(info[1], "input");
+  TimeMixInput input{stringField(object, "operator"),
+                     tensorListField(object, "tensors"),
+                     optionalTensor(object, "carried"),
+                     optionalTensor(object, "cuSeqlens"),
+                     static_cast<int64_t>(numberField(object, "headSize", 1)),
+                     boolField(object, "reference", false)};
+  auto work = [input = std::move(input)] {
+    c10::AutoGradMode mode(true);
+    return timeMix(input);
+  };
+  return enqueue(
+      info.Env(), laneArg(info[0]), nullptr, std::move(work),
+      [](Napi::Env env, std::vector<at::Tensor>& results) {
+        auto object = Napi::Object::New(env);
+        object.Set("outputs", wrapTensors(env, results));
+        return object;
+      },
+      ErrorCode::Argument);
+}
+
 }  // namespace
 
 void registerKernels(Napi::Env, Napi::Object exports) {
   setFunction<wkv7Call>(exports, "wkv7");
   setFunction<emaScanCall>(exports, "emaScan");
+  setFunction<timeMixCall>(exports, "timeMix");
 }
 
 }  // namespace aegir

@@ -6,8 +6,8 @@
 //     static constexpr napi_type_tag kTag{0x…, 0x…};     // two random numbers, one pair per class
 //     explicit GeneratorHandle(const Napi::CallbackInfo& info);
 //   };
-//   defineHandle<GeneratorHandle>(env, exports,
-//   {GeneratorHandle::method<&GeneratorHandle::getState>("getState")});
+//   using G = GeneratorHandle;
+//   defineHandle<G>(env, exports, {G::method<&G::getState>("getState")});
 //
 // Every handle has `disposed`, `dispose()` and `[Symbol.dispose]()`. A class with `static constexpr bool
 // kScoped = true` belongs to the tidy scope in which makeHandle makes it. Methods are guarded: C++ exceptions
@@ -30,8 +30,8 @@ namespace aegir {
 std::string describeValue(const Napi::Value& value);
 
 // Handle classes that hold tensors say which, so that memory() counts them:
-//   template <class Visit> static void eachTensor(const Native& value, Visit visit) { visit(value.hidden); …
-//   }
+//   template <class Visit>
+//   static void eachTensor(const Native& value, Visit visit) { visit(value.hidden); }
 template <class T, class Native>
 constexpr bool kHoldsTensors =
     requires(const Native& value) { T::eachTensor(value, [](const at::Tensor&) {}); };
@@ -146,9 +146,12 @@ void defineHandle(Napi::Env env, Napi::Object exports,
 template <class T>
 Napi::Object makeHandle(Napi::Env env, typename T::NativeType value) {
   auto& instance = instanceOf(env);
-  instance.adopting = &value;
+  // Construction itself may throw (a full JS stack): the value must not be adopted by the next handle.
+  struct Offer {
+    void*& slot;
+    ~Offer() { slot = nullptr; }
+  } offer{instance.adopting = &value};
   auto object = instance.constructors.at(&T::kTag).New({});
-  instance.adopting = nullptr;
   if constexpr (T::kScoped) {
     if (auto scope = currentScope(env)) scope->add(*T::Unwrap(object));
   }

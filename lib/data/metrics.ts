@@ -35,7 +35,7 @@ export interface ClassificationReport {
 }
 
 /**
- * Scores of predictions (class ids, ABSTAIN for no answer) against the truth, as rl.md §5 defines them. Empty input scores 0.
+ * Scores of predictions (class ids, ABSTAIN for no answer) against the truth, as docs/rl.md §5 defines them. Empty input scores 0.
  * @throws AegirError ERR_ARGUMENT where the lengths differ or an id is not a class
  */
 export function classificationReport(

@@ -43,7 +43,7 @@ interface Part {
 }
 
 /**
- * Writes a column, with other columns of its table as context, as the token sequence of model.md §6. The model is causal, so the
+ * Writes a column, with other columns of its table as context, as the token sequence of docs/model.md. The model is causal, so the
  * sequence ends with the target column and its decision token:
  *
  *     [CELL bytes CELL bytes … SEP] per context column, the most relevant last; then CPA's subject column; then

@@ -10,7 +10,7 @@ import type { AnnotatorOutput } from "./types.js";
 
 /**
  * A byte-level column annotation model: byte + role embedding → backbone → mean over poolMask → tanh pooler → classifier
- * (spec of the heads: model.md §6).
+ * (spec of the heads: docs/model.md).
  *
  *     const model = new AegirForColumnAnnotation({ preset: "tiny", labels: ["city", "price"] }, { seed: 1 });
  *     using output = await model.forward(batchInput(batch));

@@ -3,7 +3,7 @@ import { type CausalLMOptions, nativeBackbone, resolveCausalLM } from "./config.
 import { AegirModel, createModule, disposable, type ModelRuntime } from "./model.js";
 import type { CausalLMOutput } from "./types.js";
 
-/** A byte-level language model: byte + role embedding → backbone → next-byte logits (model.md §6). */
+/** A byte-level language model: byte + role embedding → backbone → next-byte logits (docs/model.md). */
 export class AegirForCausalLM extends AegirModel<CausalLMOutput> {
   /** @throws AegirError ERR_CONFIG naming the option */
   constructor(options: CausalLMOptions, runtime: ModelRuntime = {}) {

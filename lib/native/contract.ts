@@ -160,7 +160,7 @@ export type ModuleKind = "annotator" | "causalLM" | "router" | "stateFusion" | "
 export interface ParameterInfo {
   name: string;
   shape: number[];
-  /** Decides the optimiser group (model.md §1): weight decay only on "matrix". */
+  /** Decides the optimiser group (docs/model.md): weight decay only on "matrix". */
   group: "matrix" | "vector" | "lowRank" | "decayBase";
 }
 

@@ -1,5 +1,5 @@
 /**
- * Advantages of rollouts (rl.md §3): baselines over the group of rollouts of one row, and GAE for step rewards.
+ * Advantages of rollouts (docs/rl.md §3): baselines over the group of rollouts of one row, and GAE for step rewards.
  * All functions are pure, in float64.
  */
 import { AegirError } from "../errors.js";

@@ -1,5 +1,5 @@
 /**
- * Critical path of a swarm forward (rl.md §6) from the intervals of its nodes and their real dependencies.
+ * Critical path of a swarm forward (docs/rl.md §6) from the intervals of its nodes and their real dependencies.
  * Times are in milliseconds.
  */
 import { AegirError } from "../errors.js";

@@ -1,4 +1,4 @@
-/** The token-level clipped losses of rl.md §3 over the native fused operator. */
+/** The token-level clipped losses of docs/rl.md §3 over the native fused operator. */
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import type { ClipLossInput, ClipLossStats, NativeLane, NativeTensor, Timed } from "../native/contract.js";

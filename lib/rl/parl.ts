@@ -1,5 +1,5 @@
 /**
- * The reward and the metric of open-parl (rl.md §2) on plain number arrays, in float64: the staged two-term form of
+ * The reward and the metric of open-parl (docs/rl.md §2) on plain number arrays, in float64: the staged two-term form of
  * release 0.1.0 and the later three-term form of Kimi K2.5.
  */
 import { AegirError } from "../errors.js";

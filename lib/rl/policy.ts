@@ -1,5 +1,5 @@
 /**
- * The capped-Bernoulli routing policy (rl.md §4) of one row in plain float64:
+ * The capped-Bernoulli routing policy (docs/rl.md §4) of one row in plain float64:
  *
  *     π_K(a) = exp(a·z − log Z_K(z)) on { a ∈ {0,1}^N : Σa ≤ K },   Z_K = Σ_{k≤K} e_k(e^z)
  *

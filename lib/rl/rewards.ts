@@ -1,5 +1,5 @@
 /**
- * Rewards of PARL on column annotation (rl.md §5): r = r_perf + λ1·r_parallel + λ2·r_finish − cost.
+ * Rewards of PARL on column annotation (docs/rl.md §5): r = r_perf + λ1·r_parallel + λ2·r_finish − cost.
  * Pure functions in float64. r_perf and the cost belong to one rollout; r_parallel and the penalty of r_finish are
  * statistics of a batch, equal for all its rollouts: they reach the router through `routingTerms.ts`, never through
  * a per-row baseline, which would cancel them.

@@ -4,7 +4,7 @@ import { native } from "../native/load.js";
 import { nativeLane, type OnLane } from "./loss.js";
 
 /**
- * The capped-Bernoulli routing policy (rl.md §4) of a batch: π_K(a) ∝ exp(a·z) on { a ∈ {0,1}^n : Σa ≤ K }, row by row.
+ * The capped-Bernoulli routing policy (docs/rl.md §4) of a batch: π_K(a) ∝ exp(a·z) on { a ∈ {0,1}^n : Σa ≤ K }, row by row.
  * K = n is independent Bernoulli with p = sigmoid(z). `CappedBernoulli` is the same for one row in plain numbers.
  * Results keep the graph into the logits where these have one; the caller disposes them.
  */

@@ -1,5 +1,5 @@
 /**
- * The batch statistics of routing as differentiable terms (rl.md §5, "credit trap").
+ * The batch statistics of routing as differentiable terms (docs/rl.md §5, "credit trap").
  *
  * r_parallel and the degeneracy penalty are the same for every rollout of a row, so a per-row baseline cancels them.
  * Here each becomes a coefficient c[b,n] per (row, specialist), a constant, and its loss is linear in the policy's

@@ -1,5 +1,5 @@
 /**
- * Schedules of PARL training (rl.md §1, §5): reward weights λ, clipping range ε, the alternation of budget-limited and
+ * Schedules of PARL training (docs/rl.md §1, §5): reward weights λ, clipping range ε, the alternation of budget-limited and
  * standard phases, and the budget phase's cap. `fraction` is the share of training done, in [0, 1].
  */
 import { AegirError } from "../errors.js";

@@ -3,7 +3,7 @@ import { AegirError } from "../errors.js";
 /** What a decision token stands at; `padding` is masked. */
 export type TokenKind = "boundary" | "typeIndicative" | "other" | "padding";
 
-/** Weights of token-level clipping (rl.md §4). */
+/** Weights of token-level clipping (docs/rl.md §4). */
 export const TOKEN_WEIGHTS: Readonly<Record<TokenKind, number>> = {
   boundary: 2,
   typeIndicative: 1.5,

@@ -42,7 +42,7 @@ export function describeGeometry({ layers, heads, headSize }: StateGeometry): st
 }
 
 /**
- * Maps a specialist's recurrent states into the primary's geometry (model.md §7). Head h of the primary reads head
+ * Maps a specialist's recurrent states into the primary's geometry (docs/swarm.md). Head h of the primary reads head
  * floor(h·Hs/Hp) of the specialist, layer j reads layer round(j·(Ls−1)/max(1, Lp−1)); then
  *
  *     identity   nothing: no parameters

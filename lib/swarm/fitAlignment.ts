@@ -9,7 +9,7 @@ import type { FrozenSpecialist } from "./specialist.js";
 
 /**
  * Closed-form start of a specialist's alignment: both models read the same rows, and ridge regression maps the specialist's final
- * states onto the primary's (rl.md §7). Does nothing where the alignment has no parameters.
+ * states onto the primary's (docs/rl.md §7). Does nothing where the alignment has no parameters.
  * @param batches inputs that stay the caller's; some hundred rows suffice, the regression has few unknowns per head
  * @returns ‖fit − target‖ / ‖target‖ on these rows
  * @throws AegirError ERR_CONFIG where the specialist has no alignment; ERR_ARGUMENT without batches

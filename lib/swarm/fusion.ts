@@ -43,7 +43,7 @@ export interface FusionResult {
 }
 
 /**
- * Fuses the recurrent states of the activated specialists with the primary's own (model.md §7), over slots n = own, 1 … numAgents:
+ * Fuses the recurrent states of the activated specialists with the primary's own (docs/swarm.md), over slots n = own, 1 … numAgents:
  *
  *     weighted_sum    score_nh = <keyProj flat(S_n), query_h>; softmax over n; sum
  *     gated           softmax over n of learned gates (n,H); sum

@@ -14,7 +14,7 @@ export type RouterOptions = z.input<typeof routerSchema>;
 
 /**
  * Logits of activating each specialist: z = cap·tanh((W norm(h) + b)/cap) with norm a layer normalisation without parameters.
- * W and b start at zero: every specialist starts at p = 0.5 (rl.md §4).
+ * W and b start at zero: every specialist starts at p = 0.5 (docs/rl.md §4).
  */
 export class SpecialistRouter extends SwarmModule {
   constructor(

@@ -22,7 +22,7 @@ const swarmSchema = z.strictObject({
   activationThreshold: z.number().min(0).max(1).default(0.5),
   /** Specialists that a row may activate; absent: all. */
   maxActive: z.number().int().positive().optional(),
-  /** Initial weights of the parallelism and finish rewards (rl.md §5); training anneals them. */
+  /** Initial weights of the parallelism and finish rewards (docs/rl.md §5); training anneals them. */
   lambdaParallel: nonNegative.default(0.3),
   lambdaFinish: nonNegative.default(0.1),
   /** What enters the primary: recurrent states, pooled embeddings and labels, or both. */

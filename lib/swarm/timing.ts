@@ -1,7 +1,7 @@
 import type { Interval } from "../native/contract.js";
 import { type CriticalPath, criticalPath, type NodeRole, type PathNode } from "../rl/criticalPath.js";
 
-/** When each part of one swarm forward ran, and its critical path (rl.md §6). Milliseconds. */
+/** When each part of one swarm forward ran, and its critical path (docs/rl.md §6). Milliseconds. */
 export interface SwarmTiming {
   nodes: PathNode[];
   criticalPath: CriticalPath;

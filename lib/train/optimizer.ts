@@ -32,7 +32,7 @@ export interface OptimizedModule {
 const DECAY_BASE_LR = 2;
 
 /**
- * The optimiser groups of model.md §1: weight decay on the large matrices alone, twice the learning rate for w0.
+ * The optimiser groups of docs/model.md: weight decay on the large matrices alone, twice the learning rate for w0.
  */
 export function parameterGroups(modules: OptimizedModule[], weightDecay: number): AdamWGroup[] {
   const groups: AdamWGroup[] = [];

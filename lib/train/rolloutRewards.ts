@@ -27,7 +27,7 @@ export interface RolloutRewards {
   informative: number;
 }
 
-/** Range of r_perf from which a group of rollouts counts as informative (rl.md §5). */
+/** Range of r_perf from which a group of rollouts counts as informative (docs/rl.md §5). */
 const INFORMATIVE_RANGE = 0.05;
 
 /**

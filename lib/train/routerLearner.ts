@@ -45,7 +45,7 @@ export interface RoutedBatch {
 /**
  * The reinforcement-learning part of PARL (steps 2, 4 and 6 to 9 of the training loop): draws routings from the capped
  * Bernoulli policy, evaluates them on cached specialist outputs without a graph, and turns rewards into the token-level
- * clipped loss of the router, with r_parallel and r_finish's penalty as differentiable terms (rl.md §4, §5).
+ * clipped loss of the router, with r_parallel and r_finish's penalty as differentiable terms (docs/rl.md §4, §5).
  */
 export class RouterLearner {
   private readonly monitor: RoutingMonitor;

@@ -86,7 +86,7 @@ export interface TrainedAnnotator {
 
 /**
  * Phase 1: trains an annotation model on labelled columns by cross-entropy, with warm-up, cosine decay, clipping, the
- * parameter groups of model.md §1, and early stopping on the validation split's macro F1.
+ * parameter groups of docs/model.md, and early stopping on the validation split's macro F1.
  * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
  */
 export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnotator> {

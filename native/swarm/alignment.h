@@ -1,4 +1,4 @@
-// AlignmentProjection (model.md §7): maps a specialist's recurrent states into the primary's geometry.
+// AlignmentProjection (docs/swarm.md): maps a specialist's recurrent states into the primary's geometry.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// RWKVStateFusion (model.md §7): one recurrent state out of the primary's own and those of the activated
+// RWKVStateFusion (docs/swarm.md): one recurrent state out of the primary's own and those of the activated
 // specialists.
 #pragma once
 

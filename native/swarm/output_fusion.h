@@ -1,4 +1,4 @@
-// OutputFusion (model.md §7): what the activated specialists say, as a residual for the primary's head.
+// OutputFusion (docs/swarm.md): what the activated specialists say, as a residual for the primary's head.
 #pragma once
 
 #include <ATen/core/Tensor.h>

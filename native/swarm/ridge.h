@@ -1,4 +1,4 @@
-// Closed-form starts of alignments (rl.md §7). All in float64, without autograd.
+// Closed-form starts of alignments (docs/rl.md §7). All in float64, without autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// SpecialistRouter (model.md §7, rl.md §4): logits of activating each specialist.
+// SpecialistRouter (docs/swarm.md, docs/rl.md §4): logits of activating each specialist.
 #pragma once
 
 #include <ATen/core/Tensor.h>

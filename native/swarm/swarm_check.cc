@@ -56,7 +56,7 @@ void randomise(torch::nn::Module& module, at::Generator& gen) {
   for (auto& p : module.parameters()) p.data().normal_(0, 0.5, gen);
 }
 
-// The equations of model.md §7 as written: every agent in every row, inactive ones masked.
+// The equations of docs/swarm.md as written: every agent in every row, inactive ones masked.
 at::Tensor plainWeightedSum(const RWKVStateFusion& fusion, const at::Tensor& own,
                             const std::vector<at::Tensor>& states, const at::Tensor& active) {
   const auto parameters = fusion->named_parameters();

@@ -38,34 +38,19 @@ export async function loadRun(dir: string, runtime: ModelRuntime = {}): Promise<
       `${dir} is a pretraining run, which knows no labels: train on it first (train supervised --init ${dir})`,
     );
   }
+  const shared = { dir, config, task, serialiser };
   if (config.kind === "parl") {
     const { swarm, dispose } = await loadSwarm(dir, config, runtime);
     const { primary: model } = swarm;
     const logitsOf = swarmLogits(swarm);
-    const { labels } = model;
-    return {
-      dir,
-      config,
-      task,
-      serialiser,
-      labels,
-      model,
-      swarm,
-      logitsOf,
-      dispose,
-      [Symbol.dispose]: dispose,
-    };
+    return { ...shared, labels: model.labels, model, swarm, logitsOf, dispose, [Symbol.dispose]: dispose };
   }
   const model = await loadAnnotatorModel(dir, { name: "model", ...runtime });
   const dispose = () => model.dispose();
   const logitsOf = modelLogits(model);
-  const { labels } = model;
   return {
-    dir,
-    config,
-    task,
-    serialiser,
-    labels,
+    ...shared,
+    labels: model.labels,
     model,
     swarm: null,
     logitsOf,

@@ -7,18 +7,10 @@
 
 #include "native/bindings/register.h"
 
-#if __has_include("native/model/parameter_groups.h")
 #include "native/model/parameter_groups.h"
-#endif
 
 namespace aegir {
 namespace {
-
-#if !__has_include("native/model/parameter_groups.h")
-const char* parameterGroup(const std::string&, const at::Tensor& parameter) {
-  return parameter.dim() >= 2 ? "matrix" : "vector";
-}
-#endif
 
 Napi::Value createModule(const Napi::CallbackInfo& info) {
   const std::string kind = stringArg(info[0], "kind");

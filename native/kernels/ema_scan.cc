@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "native/core/dtype.h"
 #include "native/core/error.h"
 #include "native/kernels/sequence_layout.h"
 
@@ -63,10 +64,6 @@ void scanSequenceBackward(const Storage* x, const Real* p, const Real* initial, 
     }
     gradP[t] = sum;
   }
-}
-
-at::ScalarType computeType(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 // work(Storage{}, Real{}, sequence) for every sequence, with the types that x asks for.
@@ -160,7 +157,7 @@ std::tuple<at::Tensor, at::Tensor> emaScan(const EmaScanInput& input) {
   checkEmaScanInput(input);
   const SequenceLayout layout =
       sequenceLayout(input.x.size(0), input.x.size(1), input.lengths, input.cuSeqlens);
-  const at::ScalarType real = computeType(input.x);
+  const at::ScalarType real = accumulateType(input.x.scalar_type());
   const at::Tensor x = input.x.contiguous(), p = input.p.to(real).contiguous();
   const at::Tensor initial = input.initial.defined() ? input.initial.to(real).contiguous() : at::Tensor();
   const bool needsGradient = at::GradMode::is_enabled() && (x.requires_grad() || p.requires_grad() ||

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "native/core/dtype.h"
 #include "native/core/error.h"
 #include "native/kernels/ema_scan.h"
 #include "native/kernels/sequence_layout.h"
@@ -14,18 +15,15 @@
 namespace aegir::kernels {
 namespace {
 
-at::ScalarType computeType(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // Padded positions get p = 0 and x = 0: the value is carried over exactly, and NaN in padding reaches
 // nothing.
 std::tuple<at::Tensor, at::Tensor> scan(const at::Tensor& xIn, const at::Tensor& pIn,
                                         const at::Tensor& initial, const at::Tensor& lengths) {
   const int64_t batch = xIn.size(0), tokens = xIn.size(1), width = xIn.size(2);
-  const at::Tensor valid = validPositions(batch, tokens, lengths).unsqueeze(-1);                 // (B,M,1)
-  const at::Tensor x = at::where(valid, xIn.to(computeType(xIn)), at::Scalar(0));                // (B,M,D)
-  const at::Tensor p = at::where(valid, pIn.to(computeType(xIn)).unsqueeze(-1), at::Scalar(0));  // (B,M,1)
+  const at::Tensor valid = validPositions(batch, tokens, lengths).unsqueeze(-1);                    // (B,M,1)
+  const at::Tensor x = at::where(valid, xIn.to(accumulateType(xIn.scalar_type())), at::Scalar(0));  // (B,M,D)
+  const at::Tensor p =
+      at::where(valid, pIn.to(accumulateType(xIn.scalar_type())).unsqueeze(-1), at::Scalar(0));  // (B,M,1)
   at::Tensor y = initial.defined() ? initial.to(x.scalar_type())
                  : tokens > 0      ? x.select(1, 0)
                                    : at::zeros({batch, width}, x.options());
@@ -71,7 +69,7 @@ std::tuple<at::Tensor, at::Tensor> emaScanReference(const EmaScanInput& input) {
   const SequenceLayout layout = sequenceLayout(1, input.x.size(1), {}, input.cuSeqlens);
   if (layout.size() == 0)
     return {at::zeros_like(input.x),
-            at::zeros({0, input.x.size(2)}, input.x.options().dtype(computeType(input.x)))};
+            at::zeros({0, input.x.size(2)}, input.x.options().dtype(accumulateType(input.x.scalar_type())))};
   std::vector<at::Tensor> outputs, finals;
   for (int64_t s = 0; s < layout.size(); ++s) {
     const at::Tensor initial = input.initial.defined() ? input.initial.narrow(0, s, 1) : at::Tensor();

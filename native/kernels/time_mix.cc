@@ -13,8 +13,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t elementsPerThread = 1 << 15;
-
 class ShiftMixFunction : public torch::autograd::Function<ShiftMixFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& mu,

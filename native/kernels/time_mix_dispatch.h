@@ -78,6 +78,9 @@ void forEachBlock(int64_t rows, int64_t blocks, const Work& work) {
   });
 }
 
+// Elements of a tensor that are worth a second thread.
+constexpr int64_t elementsPerThread = 1 << 15;
+
 // Not worth a second thread under `perThread` rows.
 inline int64_t blockCount(int64_t rows, int64_t perThread) {
   return std::clamp<int64_t>(rows / std::max<int64_t>(perThread, 1), 1, at::get_num_threads());

@@ -10,8 +10,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t elementsPerThread = 1 << 15;
-
 class KeyNormaliseFunction : public torch::autograd::Function<KeyNormaliseFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& k, const at::Tensor& aLogits,

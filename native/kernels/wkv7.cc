@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "native/core/dtype.h"
 #include "native/core/error.h"
 #include "native/kernels/sequence_layout.h"
 #include "native/kernels/simd_level.h"
@@ -30,10 +31,6 @@ const Wkv7Kernels& chosenKernels() {
     case SimdLevel::Sse2: return wkv7Sse2;
   }
   return wkv7Sse2;
-}
-
-at::ScalarType stateType(const at::Tensor& r) {
-  return r.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 // bf16 tensors are handed over as bit patterns.
@@ -161,7 +158,7 @@ at::Tensor outputLike(const at::Tensor& x, const SequenceLayout& layout) {
 
 std::tuple<at::Tensor, at::Tensor> forward(const Wkv7Input& input, const SequenceLayout& layout, Kept* kept) {
   const Geometry size(input.r);
-  const at::TensorOptions real = input.r.options().dtype(stateType(input.r));
+  const at::TensorOptions real = input.r.options().dtype(accumulateType(input.r.scalar_type()));
   const at::Tensor output = outputLike(input.r, layout);
   const at::Tensor finalState = at::empty({layout.size(), size.heads, size.headSize, size.headSize}, real);
   if (kept != nullptr) {

@@ -7,16 +7,13 @@
 
 #include <vector>
 
+#include "native/core/dtype.h"
 #include "native/core/error.h"
 #include "native/kernels/sequence_layout.h"
 #include "native/kernels/wkv7.h"
 
 namespace aegir::kernels {
 namespace {
-
-at::ScalarType stateType(const Wkv7Input& input) {
-  return input.r.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
 
 // A padded position gets decay 1 and zeros elsewhere: that leaves the state exact and its output zero, and
 // NaN in padding reaches neither values nor gradients.
@@ -89,8 +86,9 @@ void checkWkv7Input(const Wkv7Input& input) {
   const std::vector<int64_t> expected{sequences, r.size(2), r.size(3), r.size(3)};
   check(input.initialState.sizes() == at::IntArrayRef(expected), ErrorCode::Shape,
         "wkv7 initialState: expected ", at::IntArrayRef(expected), ", got ", input.initialState.sizes());
-  check(input.initialState.scalar_type() == stateType(input), ErrorCode::Dtype,
-        "wkv7 initialState: expected ", stateType(input), ", got ", input.initialState.scalar_type());
+  check(input.initialState.scalar_type() == accumulateType(input.r.scalar_type()), ErrorCode::Dtype,
+        "wkv7 initialState: expected ", accumulateType(input.r.scalar_type()), ", got ",
+        input.initialState.scalar_type());
   check(input.initialState.device().is_cpu(), ErrorCode::Device,
         "wkv7 initialState: expected a CPU tensor, got ", input.initialState.device());
 }
@@ -99,10 +97,10 @@ std::tuple<at::Tensor, at::Tensor> wkv7Reference(const Wkv7Input& input) {
   checkWkv7Input(input);
   const int64_t sequences = input.cuSeqlens.defined() ? input.cuSeqlens.numel() - 1 : input.r.size(0);
   const int64_t heads = input.r.size(2), headSize = input.r.size(3);
-  const at::Tensor state =
-      input.initialState.defined()
-          ? input.initialState
-          : at::zeros({sequences, heads, headSize, headSize}, input.r.options().dtype(stateType(input)));
+  const at::Tensor state = input.initialState.defined()
+                               ? input.initialState
+                               : at::zeros({sequences, heads, headSize, headSize},
+                                           input.r.options().dtype(accumulateType(input.r.scalar_type())));
   return input.cuSeqlens.defined() ? packedRecurrence(input, state) : recurrence(input, state, input.lengths);
 }
 

@@ -42,7 +42,7 @@ at::Tensor weightedSum(const at::Tensor& x, const at::Tensor& coefficients) {
         dtypeName(x.scalar_type()));
   check(coefficients.sizes() == x.sizes(), ErrorCode::Shape, "coefficients: expected the shape of x ",
         x.sizes(), ", got ", coefficients.sizes());
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto type = accumulateType(x.scalar_type());
   const auto weights = coefficients.detach().to(type);
   const auto products = at::where(weights.ne(0), x.detach().to(type) * weights, 0.0);
   return withKnownGradient(x, products.to(at::kDouble).sum().to(type), weights);

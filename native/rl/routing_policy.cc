@@ -66,10 +66,6 @@ at::Tensor expectation(const at::Tensor& p, const at::Tensor& x) {
   return at::where(p.gt(0), p * x, 0.0).sum(-1);
 }
 
-at::ScalarType resultType(const at::Tensor& z) {
-  return z.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // Actions as (G,R,n) doubles, each possible under the policy.
 at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, int64_t cap) {
   const auto sizes = actions.sizes();
@@ -104,7 +100,7 @@ struct LogProb : public torch::autograd::Function<LogProb> {
     const Moments moments = momentsOf(ready, cap);
     context->save_for_backward({actions, moments.marginals});
     context->saved_data["dtype"] = static_cast<int64_t>(z.scalar_type());
-    return (expectation(actions, ready) - moments.logZ).to(resultType(z));
+    return (expectation(actions, ready) - moments.logZ).to(accumulateType(z.scalar_type()));
   }
 
   // d logp/dz = a - mu, summed over the draws.
@@ -128,7 +124,7 @@ struct Stats : public torch::autograd::Function<Stats> {
     context->saved_data["cap"] = cap;
     context->saved_data["dtype"] = static_cast<int64_t>(z.scalar_type());
     context->set_materialize_grads(false);
-    const auto type = resultType(z);
+    const auto type = accumulateType(z.scalar_type());
     return {moments.marginals.to(type), entropy.to(type), kl.to(type)};
   }
 

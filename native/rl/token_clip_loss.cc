@@ -107,7 +107,7 @@ void checkFinite(const ClipLossResult& result, const ClipLossTensors& in) {
 TokenClipLoss tokenClipLoss(const ClipLossTensors& input, const ClipLossOptions& options) {
   checkInput(input);
   checkOptions(options);
-  const auto type = input.logp.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto type = accumulateType(input.logp.scalar_type());
   at::Tensor grad;
   if (input.logp.requires_grad()) {
     grad = at::empty(input.logp.sizes(), at::TensorOptions().dtype(type));

@@ -26,7 +26,8 @@ export function addModelOptions(command: Command): Command {
     .option("--preset <name>", "geometry of the model: tiny, small or base (default: tiny)")
     .option("--layout <json>", 'nested layout, as in \'["w1",["w2"],"w1"]\'', parseLayout)
     .option("--d-model <n,…>", "width of each stage, outermost first", numbers)
-    .option("--head-size <n>", "channels of a head", number);
+    .option("--head-size <n>", "channels of a head", number)
+    .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number);
 }
 
 /** Model options as given; undefined where none was. */
@@ -35,15 +36,17 @@ export function modelFrom(options: {
   layout?: ArchLayout;
   dModel?: number[];
   headSize?: number;
+  ngrams?: number;
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
-  const { preset, layout, dModel, headSize } = options;
-  if (!preset && !layout && !dModel && !headSize) return undefined;
+  const { preset, layout, dModel, headSize, ngrams } = options;
+  if (!preset && !layout && !dModel && !headSize && !ngrams) return undefined;
   const base = preset ?? (layout ? undefined : "tiny");
   return {
     ...(base ? { preset: base } : {}),
     ...(layout ? { archLayout: layout } : {}),
     ...(dModel ? { dModel: dModel.length === 1 ? dModel[0]! : dModel } : {}),
     ...(headSize ? { headSize } : {}),
+    ...(ngrams ? { ngrams: { buckets: ngrams } } : {}),
   };
 }
 

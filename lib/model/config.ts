@@ -6,6 +6,7 @@ import type {
   BackboneConfig,
   BlockSpec,
   LoraRanks,
+  NgramConfig,
   StageConfig,
 } from "../native/contract.js";
 import { type ArchLayout, parseLayout } from "./layout.js";
@@ -22,6 +23,19 @@ const layoutSchema: z.ZodType<ArchLayout, ArchLayout> = z.lazy(() =>
   z.array(z.union([z.string(), layoutSchema])).min(1),
 );
 const ranksSchema = z.strictObject({ decay: positive, a: positive, v: positive, gate: positive });
+
+const ngramSchema = z.strictObject({
+  /** Rising lengths of the n-grams. */
+  sizes: z
+    .array(z.int().min(1).max(16))
+    .min(1)
+    .refine((sizes) => sizes.every((n, i) => i === 0 || n > sizes[i - 1]!), "must rise")
+    .default([2, 3, 4, 5, 6]),
+  /** Rows of the table that n-grams are hashed into; those that meet in a row share it. */
+  buckets: positive.default(65_536),
+  /** Channels of a row. */
+  width: positive.default(48),
+});
 
 const backboneShape = {
   /** Geometry to start from; options beside it replace its fields. */
@@ -42,6 +56,8 @@ const backboneShape = {
   downsample: z.union([z.number().gt(1), z.array(z.number().gt(1)).readonly()]).default(4),
   /** Initial values: "annotation" learns labels several times faster, "rwkv" is the paper's, for pretraining. */
   init: z.enum(["rwkv", "annotation"]).optional(),
+  /** Hashed embeddings of the byte n-grams that end at each token: what short strings mean by themselves. Default: none. */
+  ngrams: ngramSchema.optional(),
   vocabSize: positive.default(DEFAULT_VOCABULARY),
   numRoles: positive.default(DEFAULT_ROLES),
   /** Type of the parameters; "f64" is for checking gradients. */
@@ -71,6 +87,7 @@ export interface ResolvedBackbone {
   dIntermediate?: number[];
   downsample: number[];
   init: "rwkv" | "annotation";
+  ngrams?: NgramConfig;
   vocabSize: number;
   numRoles: number;
   dtype: "f32" | "f64";
@@ -176,6 +193,7 @@ function resolveBackbone(
     ...(given.dIntermediate ? { dIntermediate: spread("dIntermediate", given.dIntermediate, depth) } : {}),
     downsample: depth === 1 ? [] : spread("downsample", given.downsample, depth - 1),
     init: given.init ?? init,
+    ...(given.ngrams ? { ngrams: given.ngrams } : {}),
     vocabSize: given.vocabSize,
     numRoles: given.numRoles,
     dtype: given.dtype,
@@ -220,8 +238,8 @@ export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
       ? { ...own, decoder: blocks(decoder), inner: stage(i + 1), downsample: model.downsample[i]! }
       : own;
   };
-  const { vocabSize, numRoles, init, loraRanks, dtype } = model;
-  return { stages: stage(0), vocabSize, numRoles, init, loraRanks, dtype };
+  const { vocabSize, numRoles, init, loraRanks, ngrams, dtype } = model;
+  return { stages: stage(0), vocabSize, numRoles, init, loraRanks, ngrams, dtype };
 }
 
 export function nativeAnnotator(model: ResolvedAnnotator): AnnotatorConfig {

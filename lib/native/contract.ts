@@ -208,6 +208,15 @@ export interface LoraRanks {
   gate: number;
 }
 
+export interface NgramConfig {
+  /** Rising lengths of the n-grams. */
+  sizes: number[];
+  /** Rows of the table. */
+  buckets: number;
+  /** Width of the table. */
+  width: number;
+}
+
 export interface BackboneConfig {
   stages: StageConfig;
   vocabSize: number;
@@ -215,6 +224,8 @@ export interface BackboneConfig {
   init: "rwkv" | "annotation";
   /** Per stage, outermost first. */
   loraRanks: LoraRanks[];
+  /** Hashed byte n-gram embeddings; absent: none. */
+  ngrams?: NgramConfig;
   /** Type of the parameters; default f32. */
   dtype?: "f32" | "f64";
 }
@@ -319,6 +330,20 @@ export interface EmaScanInput {
 }
 
 /** A piece of RWKV-7's mixing layers (native/kernels/time_mix.h), for tests: models call them in C++. */
+export interface NgramInput {
+  /** (V,W) f32 or f64. */
+  table: NativeTensor;
+  /** (K) i64, sequences one after another. */
+  ids: NativeTensor;
+  /** (S+1) i64. */
+  cuSeqlens: NativeTensor;
+  /** (S,max(sizes)-1) i64, the ids before each sequence, -1 where there is none; absent: none. */
+  history?: NativeTensor;
+  /** Rising lengths of the n-grams. */
+  sizes: number[];
+  reference?: boolean;
+}
+
 export interface TimeMixInput {
   operator:
     | "tokenShiftMix"
@@ -543,6 +568,11 @@ export interface NativeAddon {
     lane: NativeLane,
     input: EmaScanInput,
   ): Promise<{ output: NativeTensor; finalValue: NativeTensor } & Timed>;
+  /** history: (S,max(sizes)-1) of what follows; buckets: (K,sizes) i64, -1 where fewer ids have been read. */
+  ngramEmbedding(
+    lane: NativeLane,
+    input: NgramInput,
+  ): Promise<{ output: NativeTensor; history: NativeTensor; buckets: NativeTensor } & Timed>;
   timeMix(lane: NativeLane, input: TimeMixInput): Promise<{ outputs: NativeTensor[] } & Timed>;
 
   /** loss: scalar; logp: log p(label) per row, no gradient, 0 where the label is -100. */

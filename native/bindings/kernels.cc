@@ -1,4 +1,5 @@
-// Operators over time, wkv7 and emaScan, and the time-mix pieces: the kernel or its plain reference.
+// Operators over time, wkv7 and emaScan, n-gram embeddings and the time-mix pieces: the kernel or its plain
+// reference.
 #include <c10/core/GradMode.h>
 
 #include <string>
@@ -10,6 +11,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/register.h"
 #include "native/kernels/ema_scan.h"
+#include "native/kernels/ngram_embedding.h"
 #include "native/kernels/time_mix.h"
 #include "native/kernels/wkv7.h"
 
@@ -59,6 +61,32 @@ Napi::Value emaScanCall(const Napi::CallbackInfo& info) {
   const bool reference = boolField(object, "reference", false);
   return enqueueOperator(info, std::move(input), reference ? kernels::emaScanReference : kernels::emaScan,
                          "finalValue");
+}
+
+Napi::Value ngramEmbeddingCall(const Napi::CallbackInfo& info) {
+  const auto object = objectArg(info[1], "input");
+  kernels::NgramInput input{tensorField(object, "table"),
+                            tensorField(object, "ids"),
+                            tensorField(object, "cuSeqlens"),
+                            optionalTensor(object, "history"),
+                            {}};
+  for (const double size : numberList(object.Get("sizes"), "sizes")) {
+    input.sizes.push_back(static_cast<int64_t>(size));
+  }
+  auto work = [input = std::move(input), plain = boolField(object, "reference", false)] {
+    c10::AutoGradMode mode(true);
+    return std::vector<at::Tensor>{
+        plain ? kernels::ngramEmbeddingReference(input) : kernels::ngramEmbedding(input),
+        kernels::ngramHistory(input), kernels::ngramBuckets(input)};
+  };
+  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work),
+                 [](Napi::Env env, std::vector<at::Tensor>& results) {
+                   auto object = Napi::Object::New(env);
+                   object.Set("output", wrapTensor(env, results[0]));
+                   object.Set("history", wrapTensor(env, results[1]));
+                   object.Set("buckets", wrapTensor(env, results[2]));
+                   return object;
+                 });
 }
 
 struct TimeMixInput {
@@ -133,6 +161,7 @@ Napi::Value timeMixCall(const Napi::CallbackInfo& info) {
 void registerKernels(Napi::Env, Napi::Object exports) {
   setFunction<wkv7Call>(exports, "wkv7");
   setFunction<emaScanCall>(exports, "emaScan");
+  setFunction<ngramEmbeddingCall>(exports, "ngramEmbedding");
   setFunction<timeMixCall>(exports, "timeMix");
 }
 

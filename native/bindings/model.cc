@@ -111,6 +111,16 @@ StageConfig stageField(const Napi::Object& object, const Napi::Object& ranks, bo
   return stage;
 }
 
+model::NgramConfig ngramField(const Napi::Object& object) {
+  model::NgramConfig config;
+  for (const double size : numberList(object.Get("sizes"), "ngrams.sizes")) {
+    config.sizes.push_back(static_cast<int64_t>(size));
+  }
+  config.buckets = integerField(object, "buckets", 1);
+  config.width = integerField(object, "width", 1);
+  return config;
+}
+
 std::shared_ptr<BackboneConfig> backboneConfig(const Napi::Object& object) {
   auto config = std::make_shared<BackboneConfig>();
   const auto ranks = arrayArg(object.Get("loraRanks"), "loraRanks");
@@ -130,6 +140,8 @@ std::shared_ptr<BackboneConfig> backboneConfig(const Napi::Object& object) {
   }
   config->vocabSize = integerField(object, "vocabSize", 1);
   config->numRoles = integerField(object, "numRoles", 1);
+  const auto ngrams = object.Get("ngrams");
+  if (!isAbsent(ngrams)) config->ngrams = ngramField(objectArg(ngrams, "ngrams"));
   const auto scheme = stringField(object, "init");
   check(scheme == "rwkv" || scheme == "annotation", ErrorCode::Config,
         "init: expected rwkv or annotation, got '", scheme, "'");

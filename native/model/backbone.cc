@@ -45,6 +45,10 @@ Backbone::Backbone(const InitContext& context, std::shared_ptr<const BackboneCon
   };
   byteEmbedding_ = register_module("byteEmbedding", embedding(config_->vocabSize));
   roleEmbedding_ = register_module("roleEmbedding", embedding(config_->numRoles));
+  if (!config_->ngrams.sizes.empty()) {
+    ngramEmbedding_ =
+        register_module("ngramEmbedding", std::make_shared<NgramEmbedding>(context, config_->ngrams, width));
+  }
   for (size_t i = 0; i < stages.size(); ++i) {
     const bool innermost = i + 1 == stages.size();
     const int64_t outerWidth = i == 0 ? width : stages[i - 1].dModel;
@@ -94,11 +98,15 @@ Prefix Backbone::prefix(const ModelInput& input) {
   const AegirState before = input.state != nullptr ? *input.state : AegirState(config_);
   AegirState after(config_);
 
-  auto h = byteEmbedding_->forward(packing.pack(input.inputIds));
+  const auto ids = packing.pack(input.inputIds);
+  auto h = byteEmbedding_->forward(ids);
   if (input.roleIds.defined()) {
     h = h + roleEmbedding_->forward(packing.pack(input.roleIds));
   } else {
     h = h + roleEmbedding_->forward(at::zeros({1}, input.inputIds.options()));
+  }
+  if (ngramEmbedding_) {
+    h = ngramEmbedding_->addTo(h, ids, sequences, before.ngramHistory, after.ngramHistory);
   }
   auto& encoder = *stages_[0]->encoder;
   at::Tensor vFirst;

@@ -7,6 +7,7 @@
 
 #include "native/model/block.h"
 #include "native/model/chunking.h"
+#include "native/model/ngram.h"
 #include "native/model/sequences.h"
 #include "native/model/state.h"
 
@@ -86,6 +87,7 @@ class Backbone : public torch::nn::Module {
 
   std::shared_ptr<const BackboneConfig> config_;
   std::shared_ptr<Embedding> byteEmbedding_, roleEmbedding_;
+  std::shared_ptr<NgramEmbedding> ngramEmbedding_;  // or null
   std::vector<std::shared_ptr<Stage>> stages_;
 };
 

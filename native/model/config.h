@@ -31,10 +31,20 @@ struct StageConfig {
   double downsample = 0;
 };
 
+// Hashed byte n-gram embeddings; without sizes there are none.
+struct NgramConfig {
+  std::vector<int64_t> sizes;  // rising
+  int64_t buckets = 0;
+  int64_t width = 0;
+
+  int64_t history() const { return sizes.empty() ? 0 : sizes.back() - 1; }  // ids that a state carries
+};
+
 struct BackboneConfig {
   std::vector<StageConfig> stages;  // outermost first
   int64_t vocabSize = 0;
   int64_t numRoles = 0;
+  NgramConfig ngrams;
   InitScheme init = InitScheme::Annotation;
   c10::ScalarType dtype = c10::ScalarType::Float;
 };

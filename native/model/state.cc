@@ -21,6 +21,10 @@ AegirState::AegirState(std::shared_ptr<const BackboneConfig> config) : config_(s
 
 std::vector<AegirState::Slot> AegirState::slots() {
   std::vector<Slot> result;
+  const at::ScalarType type = config_->dtype;
+  if (config_->ngrams.history() > 0) {
+    result.push_back({"embedding.ngramHistory", &ngramHistory, {config_->ngrams.history()}, at::kLong});
+  }
   for (size_t i = 0; i < stages.size(); ++i) {
     const auto& geometry = config_->stages[i];
     const std::string prefix = "stage" + std::to_string(i) + ".";
@@ -29,15 +33,15 @@ std::vector<AegirState::Slot> AegirState::slots() {
                               std::vector<BlockState>& blocks) {
       for (size_t j = 0; j < blocks.size(); ++j) {
         const std::string block = prefix + stack + "." + std::to_string(j) + ".";
-        result.push_back({block + "attXPrev", &blocks[j].attXPrev, {d}});
-        result.push_back({block + "attKv", &blocks[j].attKv, {d / n, n, n}});
-        if (!specs[j].swiGlu) result.push_back({block + "ffnXPrev", &blocks[j].ffnXPrev, {d}});
+        result.push_back({block + "attXPrev", &blocks[j].attXPrev, {d}, type});
+        result.push_back({block + "attKv", &blocks[j].attKv, {d / n, n, n}, type});
+        if (!specs[j].swiGlu) result.push_back({block + "ffnXPrev", &blocks[j].ffnXPrev, {d}, type});
       }
     };
     addStack("encoder", geometry.encoder, stages[i].encoder);
     if (i + 1 == stages.size()) continue;
-    result.push_back({prefix + "routing.lastHidden", &stages[i].lastHidden, {d}});
-    result.push_back({prefix + "dechunk.lastValue", &stages[i].lastValue, {d}});
+    result.push_back({prefix + "routing.lastHidden", &stages[i].lastHidden, {d}, type});
+    result.push_back({prefix + "dechunk.lastValue", &stages[i].lastValue, {d}, type});
     addStack("decoder", geometry.decoder, stages[i].decoder);
   }
   return result;
@@ -66,8 +70,8 @@ AegirState AegirState::fromTensors(std::shared_ptr<const BackboneConfig> config,
     shape.insert(shape.begin(), sequences);
     check(tensor.sizes() == at::IntArrayRef(shape), ErrorCode::Checkpoint, "state: '", slot.name,
           "' has shape ", tensor.sizes(), ", expected ", at::IntArrayRef(shape));
-    check(tensor.scalar_type() == state.config_->dtype, ErrorCode::Checkpoint, "state: '", slot.name, "' is ",
-          tensor.scalar_type(), ", expected ", state.config_->dtype);
+    check(tensor.scalar_type() == slot.type, ErrorCode::Checkpoint, "state: '", slot.name, "' is ",
+          tensor.scalar_type(), ", expected ", slot.type);
     *slot.tensor = tensor;
     given.erase(found);
   }

@@ -52,12 +52,14 @@ class AegirState {
   void validate(const BackboneConfig& config, int64_t sequences) const;
 
   std::vector<StageState> stages;  // outermost first
+  at::Tensor ngramHistory;         // (S,longest n-gram - 1) i64, of models with n-gram embeddings
 
  private:
   struct Slot {
     std::string name;
     at::Tensor* tensor;
     std::vector<int64_t> shape;  // without the leading S
+    at::ScalarType type;
   };
   std::vector<Slot> slots();
 

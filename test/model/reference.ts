@@ -1,6 +1,7 @@
 import type { ResolvedBackbone } from "../../lib/model/index.js";
 import { parseLayout } from "../../lib/model/layout.js";
 import type { NativeTensor } from "../../lib/native/contract.js";
+import { ngramBucket } from "../kernels/ngramBucket.js";
 
 /** The equations of the model in plain numbers, one sequence at a time: no batch, no state, no fusing. */
 
@@ -56,7 +57,10 @@ export class PlainModel {
   forward(ids: number[], held?: Decisions[]): PlainResult {
     const byte = this.matrix("byteEmbedding.weight");
     const role = this.matrix("roleEmbedding.weight")[0]!;
-    const h = ids.map((id) => Array.from(byte[id]!, (x, i) => x + role[i]!));
+    const h = ids.map((id, t) => {
+      const ngrams = this.ngrams(ids.slice(0, t + 1));
+      return Array.from(byte[id]!, (x, i) => x + role[i]! + (ngrams?.[i] ?? 0));
+    });
     const result: PlainResult = { logits: [], ratioLoss: 0, decisions: [] };
     const out = this.stage(0, h, result, held);
     const head = this.parameter("head.weight");
@@ -65,6 +69,19 @@ export class PlainModel {
       Array.from({ length: classes }, (_, c) => dot(head.values.subarray(c * width, (c + 1) * width), x)),
     );
     return result;
+  }
+
+  /** The embedding of the n-grams at the end of what has been read. */
+  private ngrams(read: number[]): number[] | null {
+    if (!this.options.ngrams) return null;
+    const { sizes, buckets, width } = this.options.ngrams;
+    const table = this.matrix("ngramEmbedding.weight");
+    const sum = new Array<number>(width).fill(0);
+    for (const n of sizes) {
+      const row = table[ngramBucket(read, n, buckets)];
+      if (row) for (let i = 0; i < width; i++) sum[i]! += row[i]!;
+    }
+    return this.matrix("ngramEmbedding.projection.weight").map((row) => dot(row, sum));
   }
 
   private stage(i: number, outer: Rows, result: PlainResult, held?: Decisions[]): Rows {

@@ -19,7 +19,14 @@ export const geometries = {
     headSize: 16,
     downsample: 2,
   },
-} as const;
+  ngrams: {
+    archLayout: ["w1", ["w1"], "w1"],
+    dModel: 32,
+    headSize: 16,
+    downsample: 2,
+    ngrams: { sizes: [1, 3, 4], buckets: 61, width: 8 },
+  },
+};
 export type Geometry = keyof typeof geometries;
 
 const shared = { channelMixRatio: 2, vocabSize: 264 };

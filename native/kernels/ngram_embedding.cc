@@ -1,0 +1,213 @@
+#include "native/kernels/ngram_embedding.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "native/core/error.h"
+#include "native/kernels/sequence_layout.h"
+
+namespace aegir::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
+constexpr int64_t longestNgram = 16;
+
+uint64_t mix(uint64_t h) {
+  h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
+  h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
+  return h ^ (h >> 33);
+}
+
+// One sequence's ids with what came before it.
+struct Ids {
+  const int64_t* ids;
+  const int64_t* history;  // of `past` ids, or null
+  int64_t past;
+
+  // The id i tokens before token t, -1 where there is none.
+  int64_t before(int64_t t, int64_t i) const {
+    if (i <= t) return ids[t - i];
+    const int64_t at = past + t - i;
+    return history != nullptr && at >= 0 ? history[at] : -1;
+  }
+};
+
+// visit(index of the size, bucket) for every n-gram that ends at token t.
+template <class Visit>
+void eachNgram(const Ids& ids, int64_t t, const std::vector<int64_t>& sizes, uint64_t buckets,
+               const Visit& visit) {
+  uint64_t hash = 0, power = 1;
+  int64_t read = 0;
+  for (size_t j = 0; j < sizes.size(); ++j) {
+    for (; read < sizes[j]; ++read, power *= hashBase) {
+      const int64_t id = ids.before(t, read);
+      if (id < 0) return;
+      hash += (static_cast<uint64_t>(id) + 1) * power;
+    }
+    const uint64_t bucket = mix(hash + static_cast<uint64_t>(sizes[j]) * hashBase) % buckets;
+    visit(static_cast<int64_t>(j), static_cast<int64_t>(bucket));
+  }
+}
+
+struct Ngrams {
+  at::Tensor ids, history;
+  SequenceLayout layout;
+  std::vector<int64_t> sizes;
+  int64_t buckets;
+
+  // visit(token, index of the size, bucket) over the tokens of sequences begin..end.
+  template <class Visit>
+  void each(int64_t begin, int64_t end, const Visit& visit) const {
+    const int64_t past = sizes.back() - 1;
+    for (int64_t s = begin; s < end; ++s) {
+      const int64_t start = layout.start[s];
+      const Ids sequence{ids.const_data_ptr<int64_t>() + start,
+                         history.defined() ? history.const_data_ptr<int64_t>() + s * past : nullptr, past};
+      for (int64_t t = 0; t < layout.length[s]; ++t) {
+        eachNgram(sequence, t, sizes, static_cast<uint64_t>(buckets),
+                  [&](int64_t j, int64_t bucket) { visit(start + t, j, bucket); });
+      }
+    }
+  }
+};
+
+Ngrams ngramsOf(const NgramInput& input) {
+  const auto& sizes = input.sizes;
+  check(!sizes.empty() && sizes.front() >= 1 && sizes.back() <= longestNgram &&
+            std::is_sorted(sizes.begin(), sizes.end()) &&
+            std::adjacent_find(sizes.begin(), sizes.end()) == sizes.end(),
+        ErrorCode::Argument, "sizes: expected rising n-gram lengths from 1 to ", longestNgram, ", got ",
+        at::IntArrayRef(sizes));
+  check(input.table.dim() == 2 && input.table.numel() > 0, ErrorCode::Shape, "table: expected (V,W), got ",
+        input.table.sizes());
+  check(input.table.scalar_type() == at::kFloat || input.table.scalar_type() == at::kDouble, ErrorCode::Dtype,
+        "table: expected f32 or f64, got ", input.table.scalar_type());
+  check(input.ids.dim() == 1, ErrorCode::Shape, "ids: expected (K), got ", input.ids.sizes());
+  check(input.ids.scalar_type() == at::kLong, ErrorCode::Dtype, "ids: expected i64, got ",
+        input.ids.scalar_type());
+  Ngrams result{input.ids.contiguous(), at::Tensor(),
+                sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), sizes, input.table.size(0)};
+  check(input.ids.numel() == 0 || input.ids.min().item<int64_t>() >= 0, ErrorCode::Argument,
+        "ids: expected no negative id");
+  if (!input.history.defined()) return result;
+  const std::vector<int64_t> shape{result.layout.size(), sizes.back() - 1};
+  check(input.history.sizes() == at::IntArrayRef(shape), ErrorCode::Shape, "history: expected ",
+        at::IntArrayRef(shape), ", got ", input.history.sizes());
+  check(input.history.scalar_type() == at::kLong, ErrorCode::Dtype, "history: expected i64, got ",
+        input.history.scalar_type());
+  result.history = input.history.contiguous();
+  return result;
+}
+
+at::Tensor forward(const at::Tensor& table, const Ngrams& ngrams) {
+  const int64_t width = table.size(1);
+  const at::Tensor output = at::zeros({ngrams.ids.size(0), width}, table.options());
+  AT_DISPATCH_FLOATING_TYPES(table.scalar_type(), "ngramEmbedding", [&] {
+    const scalar_t* rows = table.const_data_ptr<scalar_t>();
+    scalar_t* out = output.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, ngrams.layout.size(), 1, [&](int64_t begin, int64_t end) {
+      ngrams.each(begin, end, [&](int64_t token, int64_t, int64_t bucket) {
+        const scalar_t* row = rows + bucket * width;
+        scalar_t* sum = out + token * width;
+        for (int64_t i = 0; i < width; ++i) sum[i] += row[i];
+      });
+    });
+  });
+  return output;
+}
+
+// Each thread adds up some of the columns over all tokens, in their order.
+at::Tensor backward(const at::Tensor& gradOutput, const Ngrams& ngrams) {
+  const int64_t width = gradOutput.size(1);
+  const at::Tensor grad = at::zeros({ngrams.buckets, width}, gradOutput.options());
+  AT_DISPATCH_FLOATING_TYPES(grad.scalar_type(), "ngramEmbeddingBackward", [&] {
+    const scalar_t* given = gradOutput.const_data_ptr<scalar_t>();
+    scalar_t* rows = grad.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, width, (width + 1) / 2, [&](int64_t first, int64_t last) {
+      ngrams.each(0, ngrams.layout.size(), [&](int64_t token, int64_t, int64_t bucket) {
+        for (int64_t i = first; i < last; ++i) rows[bucket * width + i] += given[token * width + i];
+      });
+    });
+  });
+  return grad;
+}
+
+class NgramEmbeddingFunction : public torch::autograd::Function<NgramEmbeddingFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& table, const at::Tensor& ids,
+                            const at::Tensor& cuSeqlens, const std::optional<at::Tensor>& history,
+                            const std::vector<int64_t>& sizes) {
+    context->save_for_backward({ids, cuSeqlens, history.value_or(at::Tensor())});
+    context->saved_data["sizes"] = sizes;
+    context->saved_data["buckets"] = table.size(0);
+    const auto ngrams = ngramsOf({table, ids, cuSeqlens, history.value_or(at::Tensor()), sizes});
+    return kernels::forward(table.contiguous(), ngrams);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradResults) {
+    check(!at::GradMode::is_enabled(), ErrorCode::Argument,
+          "ngramEmbedding: differentiable once; a backward pass that builds a graph of its own is not "
+          "supported");
+    const variable_list saved = context->get_saved_variables();
+    const Ngrams ngrams{saved[0].contiguous(), saved[2].defined() ? saved[2].contiguous() : at::Tensor(),
+                        sequenceLayout(1, saved[0].size(0), {}, saved[1]),
+                        context->saved_data["sizes"].toIntVector(), context->saved_data["buckets"].toInt()};
+    return {kernels::backward(gradResults[0].contiguous(), ngrams), {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor ngramEmbedding(const NgramInput& input) {
+  if (at::GradMode::is_enabled() && input.table.requires_grad()) {
+    return NgramEmbeddingFunction::apply(input.table, input.ids, input.cuSeqlens,
+                                         std::optional<at::Tensor>(input.history), input.sizes);
+  }
+  return forward(input.table.contiguous(), ngramsOf(input));
+}
+
+at::Tensor ngramBuckets(const NgramInput& input) {
+  const Ngrams ngrams = ngramsOf(input);
+  const auto columns = static_cast<int64_t>(input.sizes.size());
+  const at::Tensor buckets = at::full({ngrams.ids.size(0), columns}, -1, ngrams.ids.options());
+  int64_t* out = buckets.mutable_data_ptr<int64_t>();
+  ngrams.each(0, ngrams.layout.size(),
+              [&](int64_t token, int64_t j, int64_t bucket) { out[token * columns + j] = bucket; });
+  return buckets;
+}
+
+at::Tensor ngramEmbeddingReference(const NgramInput& input) {
+  const at::Tensor buckets = ngramBuckets(input);  // (K,N)
+  const at::Tensor rows = input.table.index_select(0, buckets.clamp_min(0).flatten())
+                              .view({buckets.size(0), buckets.size(1), input.table.size(1)});
+  return at::where(buckets.ge(0).unsqueeze(-1), rows, at::Scalar(0)).sum(1);
+}
+
+at::Tensor ngramHistory(const NgramInput& input) {
+  const Ngrams ngrams = ngramsOf(input);
+  const int64_t past = input.sizes.back() - 1, sequences = ngrams.layout.size();
+  const at::Tensor next = at::empty({sequences, past}, ngrams.ids.options());
+  int64_t* out = next.mutable_data_ptr<int64_t>();
+  for (int64_t s = 0; s < sequences; ++s) {
+    const Ids sequence{
+        ngrams.ids.const_data_ptr<int64_t>() + ngrams.layout.start[s],
+        ngrams.history.defined() ? ngrams.history.const_data_ptr<int64_t>() + s * past : nullptr, past};
+    for (int64_t i = 0; i < past; ++i)
+      out[s * past + i] = sequence.before(ngrams.layout.length[s] - 1, past - 1 - i);
+  }
+  return next;
+}
+
+}  // namespace aegir::kernels

@@ -1,0 +1,36 @@
+// Hashed byte n-gram embeddings: each token adds the table rows of the n-grams that end at it, so that short
+// strings are known by themselves and need no recurrence.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace aegir::kernels {
+
+// table: (V,W) f32 or f64. ids: (K) i64 >= 0, S sequences one after another. cuSeqlens: (S+1) i64.
+// history: the last max(sizes) - 1 ids before each sequence, (S,max(sizes)-1) i64, -1 where there is none;
+// undefined: none. sizes: lengths of the n-grams, rising, each in 1..16.
+struct NgramInput {
+  at::Tensor table, ids, cuSeqlens, history;
+  std::vector<int64_t> sizes;
+};
+
+// (K,W): per token the sum over n of table[bucket_n], where n ids have been read; sequences do not see each
+// other. With h_n = sum_{i<n} (id_{t-i} + 1) B^i and B = 0x9e3779b97f4a7c15, modulo 2^64,
+//   bucket_n = mix(h_n + n B) mod V, mix the finaliser of MurmurHash3.
+// The n-grams are hashed anew in the backward pass rather than kept. Differentiable once in table; the same
+// result for any number of threads. Throws ERR_SHAPE, ERR_DTYPE or ERR_ARGUMENT naming the argument.
+at::Tensor ngramEmbedding(const NgramInput& input);
+
+// (K,N) i64: the bucket of each token and size, -1 where fewer ids than n have been read.
+at::Tensor ngramBuckets(const NgramInput& input);
+
+// The same in plain ATen operators over the buckets, differentiated by autograd: the oracle of tests.
+at::Tensor ngramEmbeddingReference(const NgramInput& input);
+
+// (S,max(sizes)-1): the history of what follows.
+at::Tensor ngramHistory(const NgramInput& input);
+
+}  // namespace aegir::kernels

@@ -7,6 +7,7 @@ import type {
   NativeState,
   NativeTensor,
   ParameterInfo,
+  RestInput,
 } from "../native/contract.js";
 import { native as addon } from "../native/load.js";
 import { Lane, withSignal } from "../tensor/lane.js";
@@ -66,10 +67,11 @@ export abstract class AegirModel<Output> {
 
   /** Everything after the prefix, from other recurrent states and with a residual into the head where they are given. */
   async rest(prefix: Prefix, options: RestOptions = {}): Promise<Output> {
-    const { signal, grad = false, ...given } = options;
+    const { signal, grad = false, headResidual } = options;
+    const input = { innerKv: this.kvByStage(options.innerKv), headResidual, grad };
     return this.wrap(
       await withSignal(signal, (cancel) =>
-        addon().modelRest(this.lane, this.native, prefix.native, { ...given, grad }, cancel),
+        addon().modelRest(this.lane, this.native, prefix.native, input, cancel),
       ),
     );
   }
@@ -146,6 +148,12 @@ export abstract class AegirModel<Output> {
 
   protected abstract wrap(output: ModelOutput): Output;
 
+  private kvByStage(innerKv: RestOptions["innerKv"]): RestInput["innerKv"] {
+    if (!innerKv) return undefined;
+    const byStage = Array.isArray(innerKv) ? { [this.geometry.stages - 1]: innerKv } : innerKv;
+    return Object.entries(byStage).map(([stage, layers]) => ({ stage: Number(stage), layers }));
+  }
+
   private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
     return { ...inputs, grad: options.grad ?? false };
   }
@@ -165,17 +173,14 @@ function makePrefix(
 
 function geometryOf(options: ResolvedBackbone): ModelGeometry {
   const layout = parseLayout(options.archLayout);
-  const last = layout.length - 1;
-  const blocks = layout[last]!.encoder.length;
-  const dModel = options.dModel[last]!;
-  const headSize = options.headSize[last]!;
-  // A flat model's first block is its prefix, unless it is the only one.
-  const layers = last === 0 && blocks > 1 ? blocks - 1 : blocks;
-  return {
-    dModel: options.dModel[0]!,
-    inner: { layers, dModel, heads: dModel / headSize, headSize },
-    stages: layout.length,
-  };
+  const encoders = layout.map(({ encoder: { length: blocks } }, stage) => {
+    // A flat model's first block is its prefix, unless it is the only one.
+    const layers = layout.length === 1 && blocks > 1 ? blocks - 1 : blocks;
+    const dModel = options.dModel[stage]!;
+    const headSize = options.headSize[stage]!;
+    return { layers, dModel, heads: dModel / headSize, headSize };
+  });
+  return { dModel: options.dModel[0]!, inner: encoders.at(-1)!, encoders, stages: layout.length };
 }
 
 /** Adds `dispose` to a native output. */

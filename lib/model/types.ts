@@ -26,9 +26,10 @@ export interface RunOptions {
 export interface RestOptions extends RunOptions {
   /**
    * attKv (B,H,N,N) for each layer of the innermost stage (flat layouts of several blocks: of the layers after the first),
-   * in place of the initial state; `model.geometry` gives the sizes.
+   * in place of the initial state; `model.geometry` gives the sizes. A record holds them by stage, from 1 on (flat layouts:
+   * 0), for each layer of the stage before its routing.
    */
-  innerKv?: NativeTensor[];
+  innerKv?: NativeTensor[] | Readonly<Record<number, NativeTensor[]>>;
   /** (B,D) added to the pooled embedding before the classifier; annotation models. */
   headResidual?: NativeTensor;
 }
@@ -71,11 +72,21 @@ export interface Prefix {
   [Symbol.dispose](): void;
 }
 
+/** Layers of a stage before its routing (flat layouts of several blocks: all but the first), their heads and head size. */
+export interface StageGeometry {
+  layers: number;
+  dModel: number;
+  heads: number;
+  headSize: number;
+}
+
 /** Sizes that alignment and fusion need. */
 export interface ModelGeometry {
   /** Width of the outermost stage: of routingHidden, pooled and headResidual. */
   dModel: number;
-  /** Layers whose attKv `innerKv` holds, and their heads and head size. */
-  inner: { layers: number; dModel: number; heads: number; headSize: number };
+  /** Of the innermost stage: the last of `encoders`. */
+  inner: StageGeometry;
+  /** Per stage, outermost first. */
+  encoders: StageGeometry[];
   stages: number;
 }

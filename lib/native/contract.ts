@@ -5,7 +5,7 @@
  * its result object carries `interval`, the job's start and end in milliseconds on the monotonic clock of
  * `performance.now()`. Options are plain objects, already validated in TypeScript. Tensors passed in are read when
  * the job runs: they may be disposed as soon as the call has returned (the job holds its own reference).
- * B batch, T tokens, D model width, H heads, N head size, L layers of the innermost stage, n specialists.
+ * B batch, T tokens, D model width, H heads, N head size, L layers of a stage before its routing, n specialists.
  */
 
 import type { ErrorCode } from "../errors.js";
@@ -239,12 +239,12 @@ export interface NativeState {
   readonly disposed: boolean;
   tensors(): Record<string, NativeTensor>;
   /**
-   * attKv (B,H,N,N) of the innermost stage's layers, in order; flat layouts of several blocks: of the layers after the
-   * first, which belongs to the prefix.
+   * attKv (B,H,N,N) of a stage's layers before its routing, in order; flat layouts of several blocks: of the layers after
+   * the first, which belongs to the prefix. Absent: the innermost stage.
    */
-  innerKv(): NativeTensor[];
+  innerKv(stage?: number): NativeTensor[];
   /** attXPrev and ffnXPrev (B,D) of the same layers, interleaved per layer. */
-  innerShift(): NativeTensor[];
+  innerShift(stage?: number): NativeTensor[];
   selectRows(rows: NativeTensor): NativeState;
   dispose(): void;
 }
@@ -292,8 +292,11 @@ export interface PrefixOutput extends Timed {
 }
 
 export interface RestInput {
-  /** attKv (B,H,N,N) per layer of the innermost stage (flat: of the layers after the first), replacing the initial state. */
-  innerKv?: NativeTensor[];
+  /**
+   * attKv (B,H,N,N) per layer of NativeState.innerKv(stage), replacing the initial state; stages that the prefix leaves out:
+   * from 1 on, of flat layouts 0.
+   */
+  innerKv?: { stage: number; layers: NativeTensor[] }[];
   /** (B,D) added to the pooled embedding before the classifier. */
   headResidual?: NativeTensor;
   grad: boolean;
@@ -442,7 +445,7 @@ export interface NativeOptimizer {
   dispose(): void;
 }
 
-/** Layers, heads and head size of the innermost stage, whose states agents exchange. */
+/** Layers before a stage's routing, whose states agents exchange, and their heads and head size. */
 export interface StateGeometry {
   layers: number;
   heads: number;
@@ -501,7 +504,7 @@ export interface SwarmAgent {
   rows: NativeTensor;
   /** (b) i64: where each of `rows` stands in `states` (repeats allowed); absent: 0 … b-1. */
   take?: NativeTensor;
-  /** attKv per layer of the specialist's innermost stage: (b,Hs,Ns,Ns), or (any,Hs,Ns,Ns) with `take`. */
+  /** attKv per layer of the specialist's stage: (b,Hs,Ns,Ns), or (any,Hs,Ns,Ns) with `take`. */
   states: NativeTensor[];
 }
 
@@ -640,13 +643,13 @@ export interface NativeAddon {
     lane: NativeLane,
     input: { wOut: NativeTensor; wIn: NativeTensor; lambda: number; hidden?: NativeTensor },
   ): Promise<{ map: NativeTensor; targetNorm: number; embedding: NativeTensor | null } & Timed>;
-  /** Aligned and fused states per layer of the primary's innermost stage, rows with no active agent bit for bit their own. */
+  /** Aligned and fused states per layer of a stage of the primary, rows with no active agent bit for bit their own. */
   swarmFuse(
     lane: NativeLane,
     fusion: NativeModule,
     input: {
       batch: number;
-      /** Layers of the primary's innermost stage. */
+      /** Layers of the primary's stage. */
       layers: number;
       /** The primary's own attKv per layer; absent: zeros. */
       own?: NativeTensor[];

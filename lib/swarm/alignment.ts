@@ -1,14 +1,15 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import type { Interval, NativeLane, NativeTensor, StateGeometry } from "../native/contract.js";
+import type { Interval, NativeLane, NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { SwarmModule, seededModule } from "./module.js";
+import { type HasGeometry, innermostStage, sameGeometry, sourceStage, stateGeometry } from "./stages.js";
 
 const positive = z.number().int().positive();
 const geometrySchema = z.strictObject({ layers: positive, heads: positive, headSize: positive });
 
 const alignmentSchema = z.strictObject({
-  /** Geometry of the specialist's innermost stage, and of the primary's. */
+  /** Geometry of the specialist's stage that gives its states, and of the primary's that takes them. */
   specialist: geometrySchema,
   primary: geometrySchema,
   /** auto: identity where the geometries agree, else bilinear. */
@@ -21,25 +22,6 @@ const alignmentSchema = z.strictObject({
 });
 
 export type AlignmentOptions = z.input<typeof alignmentSchema>;
-
-/** Anything with an innermost stage: a model or a specialist. */
-export interface HasGeometry {
-  geometry: { inner: StateGeometry };
-}
-
-/** Layers, heads and head size of a model's innermost stage. */
-export function stateGeometry({ geometry: { inner } }: HasGeometry): StateGeometry {
-  return { layers: inner.layers, heads: inner.heads, headSize: inner.headSize };
-}
-
-export function sameGeometry(a: StateGeometry, b: StateGeometry): boolean {
-  return a.layers === b.layers && a.heads === b.heads && a.headSize === b.headSize;
-}
-
-/** "2 layers of 4 heads of 32" */
-export function describeGeometry({ layers, heads, headSize }: StateGeometry): string {
-  return `${layers} layers of ${heads} heads of ${headSize}`;
-}
 
 /**
  * Maps a specialist's recurrent states into the primary's geometry (docs/swarm.md). Head h of the primary reads head
@@ -65,16 +47,24 @@ export class AlignmentProjection extends SwarmModule {
     this.mode = mode;
   }
 
-  /** An alignment from one model's states to another's. */
+  /**
+   * An alignment from one model's states to another's: those of the innermost stage, or of the primary's `stage` from the
+   * specialist's at the same depth.
+   * @throws AegirError ERR_CONFIG where one of them has no such stage
+   */
   static between(
     specialist: HasGeometry,
     primary: HasGeometry,
-    options: Omit<AlignmentOptions, "specialist" | "primary"> = {},
+    {
+      stage = innermostStage(primary),
+      ...options
+    }: Omit<AlignmentOptions, "specialist" | "primary"> & { stage?: number } = {},
   ): AlignmentProjection {
+    const source = sourceStage(specialist, primary, stage, "AlignmentProjection.between");
     return new AlignmentProjection({
       ...options,
-      specialist: stateGeometry(specialist),
-      primary: stateGeometry(primary),
+      specialist: stateGeometry(specialist, source),
+      primary: stateGeometry(primary, stage),
     });
   }
 

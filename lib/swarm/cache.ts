@@ -8,7 +8,12 @@ import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { allOrNone, disposeAll } from "./module.js";
 import { SpecialistResult } from "./results.js";
-import type { FrozenSpecialist, SpecialistOutput } from "./specialist.js";
+import {
+  type FrozenSpecialist,
+  type SpecialistOutput,
+  type SpecialistTensors,
+  tensorsOf,
+} from "./specialist.js";
 
 const cacheSchema = z.strictObject({
   /** Bound on the bytes of the stored tensors. */
@@ -18,6 +23,11 @@ const cacheSchema = z.strictObject({
     .default(2 * 2 ** 30),
   /** What happens beyond maxBytes: ERR_OUT_OF_MEMORY, or the examples that come later are left out. */
   overflow: z.enum(["error", "partial"]).default("error"),
+  /** Per specialist its stages whose states are stored, as `swarm.specialistStages`; absent: the innermost of each. */
+  stages: z
+    .array(z.array(z.number().int().min(0)).readonly())
+    .readonly()
+    .optional(),
   signal: z.instanceof(AbortSignal).optional(),
   /** Called after every batch with the number of examples done and in all. */
   onProgress: z.custom<(done: number, total: number) => void>((f) => typeof f === "function").optional(),
@@ -25,15 +35,14 @@ const cacheSchema = z.strictObject({
 
 export type CacheOptions = z.input<typeof cacheSchema>;
 
-interface Stack {
+interface Stack extends SpecialistTensors {
   specialist: FrozenSpecialist;
-  output: SpecialistResult["output"];
-  states: NativeTensor[];
 }
 
 /**
  * What frozen specialists say of a list of examples, computed once: they never change, so every further rollout costs fusion and the
- * primary's later layers only. Per specialist one tensor a layer, (examples,H,N,N), and logits and pooled embeddings.
+ * primary's later layers only. Per specialist one tensor a layer of the stages asked for, (examples,H,N,N), and logits and
+ * pooled embeddings.
  */
 export class SpecialistCache {
   private hits = 0;
@@ -57,13 +66,13 @@ export class SpecialistCache {
     options: CacheOptions = {},
   ): Promise<SpecialistCache> {
     const checked = parseOptions("SpecialistCache options", cacheSchema, options);
+    checkStages(checked.stages, specialists.length);
     const pieces: SpecialistOutput[][] = specialists.map(() => []);
     try {
       const stored = await fill(pieces, specialists, batches, checked);
       const stacks: Stack[] = [];
       for (const [n, specialist] of specialists.entries()) stacks.push(await stack(specialist, pieces[n]!));
-      const bytes = stacks.reduce((sum, s) => sum + tensorsOf(s).reduce((b, t) => b + t.bytes, 0), 0);
-      return new SpecialistCache(stacks, positionsOf(stored), bytes);
+      return new SpecialistCache(stacks, positionsOf(stored), bytesOf(stacks));
     } finally {
       disposeAll(pieces.flat());
     }
@@ -116,8 +125,8 @@ async function fill(
   let bytesPerExample = 0;
   for (const batch of batches) {
     if ((stored.length + batch.size) * bytesPerExample > options.maxBytes) break;
-    const outputs = await runBatch(specialists, batch, options.signal);
-    bytesPerExample = outputs.reduce((sum, o) => sum + bytesOf(o), 0) / batch.size;
+    const outputs = await runBatch(specialists, batch, options);
+    bytesPerExample = bytesOf(outputs) / batch.size;
     if (options.overflow === "error") checkBound(total, bytesPerExample, options.maxBytes);
     if ((stored.length + batch.size) * bytesPerExample > options.maxBytes) {
       disposeAll(outputs);
@@ -133,14 +142,28 @@ async function fill(
 async function runBatch(
   specialists: readonly FrozenSpecialist[],
   batch: Batch,
-  signal: AbortSignal | undefined,
+  { stages, signal }: Pick<CacheOptions, "stages" | "signal">,
 ): Promise<SpecialistOutput[]> {
   const inputs = batchInput(batch);
   try {
-    return await allOrNone(specialists.map((specialist) => specialist.forward(inputs, { signal })));
+    return await allOrNone(
+      specialists.map((specialist, n) => specialist.forward(inputs, { signal, stages: stages?.[n] })),
+    );
   } finally {
     inputs.dispose();
   }
+}
+
+function bytesOf(said: readonly SpecialistTensors[]): number {
+  return said.flatMap(tensorsOf).reduce((sum, tensor) => sum + tensor.bytes, 0);
+}
+
+function checkStages(stages: CacheOptions["stages"], specialists: number): void {
+  if (!stages || stages.length === specialists) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    `SpecialistCache options.stages: expected one list per specialist, ${specialists}, got ${stages.length}`,
+  );
 }
 
 function checkBound(examples: number, bytesPerExample: number, maxBytes: number): void {
@@ -153,11 +176,6 @@ function checkBound(examples: number, bytesPerExample: number, maxBytes: number)
   );
 }
 
-function bytesOf({ states, output }: SpecialistOutput): number {
-  const tensors = output ? [...states, output.logits, output.pooled] : states;
-  return tensors.reduce((sum, tensor) => sum + tensor.bytes, 0);
-}
-
 /** One tensor out of the batches' pieces, each freed as soon as it is copied; the event loop turns between two tensors. */
 async function stack(specialist: FrozenSpecialist, pieces: SpecialistOutput[]): Promise<Stack> {
   const join = async (pick: (piece: SpecialistOutput) => NativeTensor) => {
@@ -167,18 +185,19 @@ async function stack(specialist: FrozenSpecialist, pieces: SpecialistOutput[]): 
     disposeAll(parts);
     return joined;
   };
-  if (pieces.length === 0) return { specialist, output: null, states: [] };
-  const states: NativeTensor[] = [];
-  for (const layer of pieces[0]!.states.keys()) states.push(await join((piece) => piece.states[layer]!));
+  if (pieces.length === 0) return { specialist, output: null, states: {} };
+  const states: Record<string, NativeTensor[]> = {};
+  for (const [stage, layers] of Object.entries<NativeTensor[]>(pieces[0]!.states)) {
+    const joined: NativeTensor[] = [];
+    for (const layer of layers.keys())
+      joined.push(await join(({ states }) => states[Number(stage)]![layer]!));
+    states[stage] = joined;
+  }
   const output = pieces[0]!.output && {
     logits: await join((piece) => piece.output!.logits),
     pooled: await join((piece) => piece.output!.pooled),
   };
   return { specialist, output, states };
-}
-
-function tensorsOf({ states, output }: Stack): NativeTensor[] {
-  return output ? [...states, output.logits, output.pooled] : states;
 }
 
 function positionsOf(examples: number[]): Int32Array {

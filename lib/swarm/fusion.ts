@@ -7,7 +7,7 @@ import { SwarmModule, seededModule } from "./module.js";
 const positive = z.number().int().positive();
 
 const fusionSchema = z.strictObject({
-  /** Heads and head size of the primary's innermost stage. */
+  /** Heads and head size of the primary's stage. */
   numHeads: positive,
   headSize: positive,
   /** Specialists, without the primary. */

@@ -1,5 +1,5 @@
 export { Activation, type ActivationLike } from "./activation.js";
-export { type AlignmentOptions, AlignmentProjection, latentRidge, stateGeometry } from "./alignment.js";
+export { type AlignmentOptions, AlignmentProjection, latentRidge } from "./alignment.js";
 export { type CacheOptions, SpecialistCache } from "./cache.js";
 export { fitAlignment } from "./fitAlignment.js";
 export {
@@ -19,6 +19,8 @@ export {
   type SpecialistModel,
   type SpecialistOptions,
   type SpecialistOutput,
+  type StageStates,
 } from "./specialist.js";
+export { type PerStage, stateGeometry } from "./stages.js";
 export type { SwarmOptions } from "./swarmOptions.js";
 export { isolatedCriticalPath, type SwarmTiming } from "./timing.js";

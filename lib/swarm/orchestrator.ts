@@ -1,15 +1,16 @@
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } from "../model/index.js";
-import type { Interval, NativeModule, NativeTensor, StateGeometry } from "../native/contract.js";
+import type { Interval, NativeModule, NativeTensor } from "../native/contract.js";
 import { Activation, type ActivationLike } from "./activation.js";
-import { stateGeometry } from "./alignment.js";
 import type { RWKVStateFusion } from "./fusion.js";
 import { lengthsOfMask, type RowInputs, selectInputRows } from "./inputs.js";
-import { allOrNone, disposeAll } from "./module.js";
+import { allOrNone, disposeAll, type SwarmModule } from "./module.js";
 import type { OutputFusion } from "./outputFusion.js";
 import { type ActiveRows, activeRows, SpecialistResult } from "./results.js";
 import type { SpecialistRouter } from "./router.js";
 import type { FrozenSpecialist } from "./specialist.js";
+import { fuseStage, type StageFusion } from "./stageFusion.js";
+import { modulesByStage, type PerStage } from "./stages.js";
 import { resolveSwarm, type SwarmOptions } from "./swarmOptions.js";
 import { type SwarmTiming, SwarmTrace } from "./timing.js";
 
@@ -59,15 +60,17 @@ export class SwarmOrchestrator {
   readonly primary: AegirForColumnAnnotation;
   readonly specialists: readonly FrozenSpecialist[];
   readonly router: SpecialistRouter;
-  readonly fusion: RWKVStateFusion | null;
+  readonly fusion: PerStage<RWKVStateFusion> | null;
   readonly outputFusion: OutputFusion | null;
   readonly activationThreshold: number;
   readonly lambdaParallel: number;
   readonly lambdaFinish: number;
   readonly fuse: "states" | "outputs" | "states+outputs";
   execution: "streams" | "serial";
+  /** Per specialist its stages whose states are fused: what a SpecialistCache must hold. */
+  readonly specialistStages: readonly number[][];
   private readonly maxActive: number;
-  private readonly geometry: StateGeometry;
+  private readonly stages: readonly StageFusion[];
   private readonly created: { dispose(): void }[];
 
   /** @throws AegirError ERR_CONFIG naming the option, and both geometries where they differ */
@@ -84,7 +87,10 @@ export class SwarmOrchestrator {
     this.fuse = swarm.options.fuse;
     this.execution = swarm.options.execution;
     this.maxActive = swarm.options.maxActive ?? this.specialists.length;
-    this.geometry = stateGeometry(this.primary);
+    this.stages = swarm.stages;
+    this.specialistStages = this.specialists.map((_, n) =>
+      swarm.stages.map(({ sources }) => sources[n]!.stage),
+    );
     this.created = swarm.created;
   }
 
@@ -175,22 +181,28 @@ export class SwarmOrchestrator {
       const headResidual = await this.fuseOutputs(prefix.rows, agents, made, options);
       const { grad, signal, trace } = options;
       const output = await this.primary.rest(prefix, { innerKv, headResidual, grad, signal });
-      trace?.add("rest", "primary", output.interval, ["prefix", "router", "fuse", "outputFuse"]);
+      const fused = this.stages.map(({ suffix }) => `fuse${suffix}`);
+      trace?.add("rest", "primary", output.interval, ["prefix", "router", ...fused, "outputFuse"]);
       return output;
     } finally {
       disposeAll([...agents, ...made]);
     }
   }
 
-  /** The trainable modules by name: primary, router, fusion, outputFusion, alignment.<id>. Those without parameters are left out. */
+  /**
+   * The trainable modules by name: primary, router, fusion, outputFusion, alignment.<id>; those of a record by stage are
+   * fusion.<stage> and alignment.<id>.<stage>. Those without parameters are left out.
+   */
   modules(): Record<string, NativeModule> {
-    const modules: [string, { native: NativeModule } | null | undefined][] = [
+    const modules: [string, { native: NativeModule } | null][] = [
       ["primary", this.primary],
       ["router", this.router],
-      ["fusion", this.fusion],
+      ...this.stages.map(({ suffix, fusion }) => named(`fusion${suffix}`, fusion)),
       ["outputFusion", this.outputFusion],
-      ...this.specialists.map(
-        ({ id, alignment }) => [`alignment.${id}`, alignment] as [string, typeof alignment],
+      ...this.specialists.flatMap(({ id, alignment }) =>
+        modulesByStage(alignment, this.primary).map(({ suffix, module }) =>
+          named(`alignment.${id}${suffix}`, module),
+        ),
       ),
     ];
     return Object.fromEntries(
@@ -274,7 +286,10 @@ export class SwarmOrchestrator {
     const specialist = this.specialists[index]!;
     const chosen = rows.length < batch ? selectInputRows(inputs, rows) : null;
     try {
-      const output = await specialist.forward(chosen ?? inputs, { signal });
+      const output = await specialist.forward(chosen ?? inputs, {
+        signal,
+        stages: this.specialistStages[index],
+      });
       const positions = new Int32Array(batch).fill(-1);
       for (const [position, row] of rows.entries()) positions[row] = position;
       return new SpecialistResult({
@@ -289,29 +304,21 @@ export class SwarmOrchestrator {
     }
   }
 
-  /** Fused attKv per layer; undefined where no agent is active, so that the primary starts as it does alone. */
+  /** Fused attKv by stage; undefined where no agent is active, so that the primary starts as it does alone. */
   private async fuseStates(
     batch: number,
     agents: readonly ActiveRows[],
     made: NativeTensor[],
-    { grad, trace }: TracedOptions,
-  ): Promise<NativeTensor[] | undefined> {
-    if (!this.fusion || agents.length === 0) return undefined;
-    const fused = await this.fusion.forward(
-      this.primary.lane,
-      {
-        batch,
-        layers: this.geometry.layers,
-        agents: agents.map(({ result, rows, take }) => {
-          const alignment = this.specialists[result.index]!.alignment?.native;
-          return { index: result.index, alignment, rows, take, states: result.states };
-        }),
-      },
-      { grad },
-    );
-    made.push(...fused.states, ...fused.weights);
-    traceFusion(trace, agents, fused);
-    return fused.states;
+    options: TracedOptions,
+  ): Promise<Record<number, NativeTensor[]> | undefined> {
+    if (agents.length === 0) return undefined;
+    const fused: Record<number, NativeTensor[]> = {};
+    for (const stage of this.stages) {
+      const { states, weights } = await fuseStage(stage, this.primary.lane, batch, agents, options);
+      made.push(...states, ...weights);
+      fused[stage.stage] = states;
+    }
+    return fused;
   }
 
   /** Residual of the primary's head; undefined where no agent is active. */
@@ -340,26 +347,12 @@ export class SwarmOrchestrator {
   }
 }
 
-function specialistNodes(agents: readonly ActiveRows[]): string[] {
-  return agents.map(({ result }) => `specialist:${result.id}`);
+function named(name: string, module: SwarmModule): [string, SwarmModule] {
+  return [name, module];
 }
 
-/** The alignments come first inside the fusion's job, each an own node; what remains is the fusion. */
-function traceFusion(
-  trace: SwarmTrace | undefined,
-  agents: readonly ActiveRows[],
-  { interval, alignIntervals }: { interval: Interval; alignIntervals: Interval[] },
-): void {
-  for (const [i, { result }] of agents.entries()) {
-    trace?.add(`align:${result.id}`, "alignment", alignIntervals[i]!, [`specialist:${result.id}`], result.id);
-  }
-  const start = alignIntervals.at(-1)?.end ?? interval.start;
-  trace?.add(
-    "fuse",
-    "fusion",
-    { start, end: interval.end },
-    agents.map(({ result }) => `align:${result.id}`),
-  );
+function specialistNodes(agents: readonly ActiveRows[]): string[] {
+  return agents.map(({ result }) => `specialist:${result.id}`);
 }
 
 function checkAlone(routing: Routing): void {

@@ -2,7 +2,7 @@ import { AegirError } from "../errors.js";
 import type { Interval, NativeTensor } from "../native/contract.js";
 import type { Activation } from "./activation.js";
 import { disposeAll, indexTensor } from "./module.js";
-import type { SpecialistOutput } from "./specialist.js";
+import type { SpecialistOutput, StageStates } from "./specialist.js";
 
 interface ResultParts {
   index: number;
@@ -23,8 +23,8 @@ export class SpecialistResult {
   readonly positions: Int32Array;
   /** logits (any,C) and pooled (any,D), at `positions`; null for a causal LM. */
   readonly output: { logits: NativeTensor; pooled: NativeTensor } | null;
-  /** attKv (any,H,N,N) per layer of the specialist's innermost stage, at `positions`. */
-  readonly states: NativeTensor[];
+  /** attKv (any,H,N,N) by stage of the specialist, per layer, at `positions`. */
+  readonly states: StageStates;
   readonly interval: Interval | null;
 
   constructor(private readonly parts: ResultParts) {

@@ -8,28 +8,47 @@ import {
   type CausalLMOutput,
 } from "../model/index.js";
 import type { Interval, NativeTensor, StateGeometry } from "../native/contract.js";
-import { AlignmentProjection, describeGeometry, sameGeometry, stateGeometry } from "./alignment.js";
+import { AlignmentProjection } from "./alignment.js";
 import type { RowInputs } from "./inputs.js";
 import { disposeAll } from "./module.js";
+import {
+  describeGeometry,
+  innermostStage,
+  type PerStage,
+  perStageSchema,
+  sameGeometry,
+  stateGeometry,
+} from "./stages.js";
 
 export type SpecialistModel = AegirForColumnAnnotation | AegirForCausalLM;
 
 const specialistSchema = z.strictObject({
   /** Name in outputs, checkpoints and timings. */
   id: z.string().min(1),
-  /** Needed where the specialist's geometry is not the primary's. */
-  alignment: z.instanceof(AlignmentProjection).optional(),
+  /** Needed where the geometry is not the primary's: for the innermost stage, or a record by the primary's stages. */
+  alignment: perStageSchema(AlignmentProjection).optional(),
 });
 
 export type SpecialistOptions = z.input<typeof specialistSchema>;
 
-/** What a specialist says of some rows. No tensor has a graph. */
-export interface SpecialistOutput {
-  id: string;
+/** attKv (b,H,N,N) by stage of the specialist, per layer before its routing, in the specialist's own geometry. */
+export type StageStates = Readonly<Record<number, NativeTensor[]>>;
+
+/** The tensors of what a specialist says. */
+export interface SpecialistTensors {
   /** Annotation models: logits (b,C) and pooled embedding (b,D); null for a causal LM. */
   output: { logits: NativeTensor; pooled: NativeTensor } | null;
-  /** attKv (b,H,N,N) per layer of the innermost stage, in the specialist's own geometry. */
-  states: NativeTensor[];
+  states: StageStates;
+}
+
+export function tensorsOf({ output, states }: SpecialistTensors): NativeTensor[] {
+  const layers = Object.values(states).flat();
+  return output ? [...layers, output.logits, output.pooled] : layers;
+}
+
+/** What a specialist says of some rows. No tensor has a graph. */
+export interface SpecialistOutput extends SpecialistTensors {
+  id: string;
   interval: Interval;
   dispose(): void;
 }
@@ -40,7 +59,7 @@ export interface SpecialistOutput {
  */
 export class FrozenSpecialist {
   readonly id: string;
-  readonly alignment: AlignmentProjection | undefined;
+  readonly alignment: PerStage<AlignmentProjection> | undefined;
 
   /** @param model frozen by this; stays the caller's to dispose */
   constructor(
@@ -55,7 +74,7 @@ export class FrozenSpecialist {
     }
     const { id, alignment } = parseOptions("FrozenSpecialist options", specialistSchema, options);
     const own = stateGeometry(model);
-    if (alignment && !sameGeometry(alignment.options.specialist, own)) {
+    if (alignment instanceof AlignmentProjection && !sameGeometry(alignment.options.specialist, own)) {
       throw new AegirError(
         "ERR_CONFIG",
         `specialist '${id}': its alignment is made for ${describeGeometry(alignment.options.specialist)}, ` +
@@ -67,6 +86,7 @@ export class FrozenSpecialist {
     this.alignment = alignment;
   }
 
+  /** Of the innermost stage. */
   get geometry(): StateGeometry {
     return stateGeometry(this.model);
   }
@@ -76,33 +96,40 @@ export class FrozenSpecialist {
     return this.model instanceof AegirForColumnAnnotation ? this.model.labels.length : null;
   }
 
-  /** @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_ABORTED, the message naming the specialist */
-  async forward(inputs: RowInputs, options: { signal?: AbortSignal } = {}): Promise<SpecialistOutput> {
+  /**
+   * @param options stages: its own stages whose states it gives; absent: the innermost
+   * @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_ABORTED, the message naming the specialist
+   */
+  async forward(
+    inputs: RowInputs,
+    options: { signal?: AbortSignal; stages?: readonly number[] } = {},
+  ): Promise<SpecialistOutput> {
+    const { signal, stages = [innermostStage(this.model)] } = options;
     try {
-      return await this.run(inputs, options.signal);
+      for (const stage of stages) stateGeometry(this.model, stage);
+      return await this.run(inputs, stages, signal);
     } catch (error) {
       if (!(error instanceof AegirError)) throw error;
       throw new AegirError(error.code, `specialist '${this.id}': ${error.message}`, { cause: error });
     }
   }
 
-  private async run(inputs: RowInputs, signal: AbortSignal | undefined): Promise<SpecialistOutput> {
+  private async run(
+    inputs: RowInputs,
+    stages: readonly number[],
+    signal: AbortSignal | undefined,
+  ): Promise<SpecialistOutput> {
     const output: AnnotatorOutput | CausalLMOutput = await this.model.forward(inputs, {
       grad: false,
       signal,
     });
-    // A flat model's first layer is part of its prefix and not of its geometry.
-    const kv = output.state.innerKv();
-    const states = kv.splice(-this.geometry.layers);
-    disposeAll([...kv, output.state, output.routingHidden, output.ratioLoss]);
+    const states = Object.fromEntries(stages.map((stage) => [stage, output.state.innerKv(stage)]));
+    disposeAll([output.state, output.routingHidden, output.ratioLoss]);
     const { logits, interval } = output;
     const { pooled } = output as Partial<AnnotatorOutput>;
-    if (!pooled) {
-      logits.dispose();
-      return { id: this.id, output: null, states, interval, dispose: () => disposeAll(states) };
-    }
-    const dispose = () => disposeAll([...states, logits, pooled]);
-    return { id: this.id, output: { logits, pooled }, states, interval, dispose };
+    if (!pooled) logits.dispose();
+    const said = { output: pooled ? { logits, pooled } : null, states };
+    return { id: this.id, ...said, interval, dispose: () => disposeAll(tensorsOf(said)) };
   }
 
   /** SHA-256 of the weights, hexadecimal: the same before and after any training of the swarm. */

@@ -2,11 +2,13 @@ import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
 import { AegirForColumnAnnotation } from "../model/index.js";
-import { describeGeometry, sameGeometry, stateGeometry } from "./alignment.js";
 import { RWKVStateFusion } from "./fusion.js";
+import { disposeAll } from "./module.js";
 import { OutputFusion } from "./outputFusion.js";
 import { SpecialistRouter } from "./router.js";
 import { FrozenSpecialist } from "./specialist.js";
+import { type StageFusion, stageFusions } from "./stageFusion.js";
+import { type PerStage, perStageSchema, stateGeometry } from "./stages.js";
 
 const nonNegative = z.number().min(0);
 
@@ -14,8 +16,8 @@ const swarmSchema = z.strictObject({
   /** The trainable model whose annotations the swarm improves. */
   primaryModel: z.instanceof(AegirForColumnAnnotation),
   specialists: z.array(z.instanceof(FrozenSpecialist)),
-  /** Absent: weighted_sum for the primary's geometry. */
-  fusion: z.instanceof(RWKVStateFusion).optional(),
+  /** One for the innermost stage, or a record by the primary's stages; absent: weighted_sum for the innermost. */
+  fusion: perStageSchema(RWKVStateFusion).optional(),
   /** Width of routingHidden; absent: the primary's. */
   dModel: z.number().int().positive().optional(),
   /** A row activates a specialist whose score sigmoid(logit) is above it. */
@@ -41,7 +43,9 @@ export interface ResolvedSwarm {
   primary: AegirForColumnAnnotation;
   specialists: readonly FrozenSpecialist[];
   router: SpecialistRouter;
-  fusion: RWKVStateFusion | null;
+  fusion: PerStage<RWKVStateFusion> | null;
+  /** What `fusion` does stage by stage. */
+  stages: StageFusion[];
   outputFusion: OutputFusion | null;
   created: { dispose(): void }[];
 }
@@ -49,28 +53,39 @@ export interface ResolvedSwarm {
 /** @throws AegirError ERR_CONFIG naming the option, and both geometries where they differ */
 export function resolveSwarm(value: SwarmOptions): ResolvedSwarm {
   const options = parseOptions("SwarmOrchestrator options", swarmSchema, value);
+  const created: { dispose(): void }[] = [];
+  try {
+    return { options, created, ...resolveParts(options, created) };
+  } catch (error) {
+    disposeAll(created);
+    throw error;
+  }
+}
+
+function resolveParts(
+  options: ResolvedSwarm["options"],
+  created: ResolvedSwarm["created"],
+): Omit<ResolvedSwarm, "options" | "created"> {
   const { primaryModel: primary, specialists } = options;
   for (const specialist of specialists) checkSpecialist(specialist, primary);
   const repeated = specialists.find((s, i) => specialists.findIndex((other) => other.id === s.id) !== i);
   if (repeated) throw config(`specialists: two have the id '${repeated.id}'`);
   const dModel = options.dModel ?? options.router?.dModel ?? primary.geometry.dModel;
-  const created: { dispose(): void }[] = [];
   const own = <T extends { dispose(): void }>(module: T): T => {
     created.push(module);
     return module;
   };
   checkRouter(options.router, dModel, specialists.length);
-  checkFusion(options.fusion, primary, specialists.length);
   const outputs = options.fuse === "states" ? null : outputSources(specialists, primary);
   if (options.outputFusion && outputs) checkOutputFusion(options.outputFusion, outputs);
+  const fusion =
+    options.fuse === "outputs" ? null : (options.fusion ?? own(defaultFusion(primary, specialists.length)));
   return {
-    options,
     primary,
     specialists,
-    created,
+    fusion,
+    stages: fusion ? stageFusions(fusion, specialists, primary) : [],
     router: options.router ?? own(new SpecialistRouter(dModel, specialists.length)),
-    fusion:
-      options.fuse === "outputs" ? null : (options.fusion ?? own(defaultFusion(primary, specialists.length))),
     outputFusion: outputs && (options.outputFusion ?? own(new OutputFusion(outputs))),
   };
 }
@@ -85,17 +100,8 @@ function defaultFusion(primary: AegirForColumnAnnotation, numAgents: number): RW
 }
 
 function checkSpecialist(specialist: FrozenSpecialist, primary: AegirForColumnAnnotation): void {
-  const { id, alignment, geometry, model } = specialist;
-  const wanted = stateGeometry(primary);
+  const { id, model } = specialist;
   if (model.native === primary.native) throw config(`specialists: '${id}' is the primary model itself`);
-  const target = alignment ? alignment.options.primary : geometry;
-  if (!sameGeometry(target, wanted)) {
-    const what = alignment ? "its alignment leads to" : "has";
-    throw config(
-      `specialists: '${id}' ${what} ${describeGeometry(target)}, the primary has ${describeGeometry(wanted)}; ` +
-        `give it { alignment: AlignmentProjection.between(specialistModel, primaryModel) }`,
-    );
-  }
   for (const key of ["vocabSize", "numRoles"] as const) {
     if (model.options[key] < primary.options[key]) {
       throw config(
@@ -112,28 +118,6 @@ function checkRouter(router: SpecialistRouter | undefined, dModel: number, speci
     `router: is made for ${router.numSpecialists} specialists and dModel ${router.dModel}, ` +
       `expected ${specialists} and ${dModel}`,
   );
-}
-
-function checkFusion(
-  fusion: RWKVStateFusion | undefined,
-  primary: AegirForColumnAnnotation,
-  specialists: number,
-): void {
-  if (!fusion) return;
-  const { numHeads, headSize, numAgents, layers } = fusion.options;
-  const wanted = stateGeometry(primary);
-  if (
-    numHeads !== wanted.heads ||
-    headSize !== wanted.headSize ||
-    (layers !== 1 && layers !== wanted.layers)
-  ) {
-    throw config(
-      `fusion: is made for ${numHeads} heads of ${headSize} (layers: ${layers}), the primary has ${describeGeometry(wanted)}`,
-    );
-  }
-  if (numAgents !== specialists) {
-    throw config(`fusion: is made for numAgents ${numAgents}, there are ${specialists} specialists`);
-  }
 }
 
 /** Widths and labels that output fusion reads. */

@@ -95,6 +95,7 @@ async function scoreControls(
   const n = swarm.specialists.length;
   const batches = [...evaluationBatches(set.examples, { rows: options.rows ?? 64 })];
   using cache = await SpecialistCache.build(swarm.specialists, batches, {
+    stages: swarm.specialistStages,
     overflow: "partial",
     signal: options.signal,
   });

@@ -152,7 +152,7 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
 
 /** What the specialists say of all examples, computed in an order that depends on the examples alone. */
 function fillCache(
-  { specialists }: SwarmOrchestrator,
+  { specialists, specialistStages }: SwarmOrchestrator,
   examples: EncodedExample[],
   rows: number,
   task: string,
@@ -160,6 +160,7 @@ function fillCache(
 ): Promise<SpecialistCache> {
   const meter = new Meter(task, examples.length, onProgress);
   return SpecialistCache.build(specialists, [...evaluationBatches(examples, { rows })], {
+    stages: specialistStages,
     overflow: "partial",
     signal,
     onProgress: (done) => meter.report(done),

@@ -77,7 +77,7 @@ export function buildSwarm(
 export function swarmConfig({ specialists, fuse, fusion }: SwarmOrchestrator): {
   [key: string]: MetricValue;
 } {
-  const fusionMode = fusion?.options.mode ?? "weighted_sum";
+  const fusionMode = fusion instanceof RWKVStateFusion ? fusion.options.mode : "weighted_sum";
   return { specialists: specialists.map(({ id }) => id), fuse, fusionMode };
 }
 

@@ -41,14 +41,14 @@ class StateHandle : public Handle<StateHandle, AegirState> {
   }
   Napi::Value innerKv(const Napi::CallbackInfo& info) {
     auto list = Napi::Array::New(info.Env());
-    for (const auto& layer : native().innerLayers()) {
+    for (const auto& layer : layersArg(info[0])) {
       if (layer.attKv.defined()) list.Set(list.Length(), wrapTensor(info.Env(), layer.attKv));
     }
     return list;
   }
   Napi::Value innerShift(const Napi::CallbackInfo& info) {
     auto list = Napi::Array::New(info.Env());
-    for (const auto& layer : native().innerLayers()) {
+    for (const auto& layer : layersArg(info[0])) {
       for (const auto& vector : {layer.attXPrev, layer.ffnXPrev}) {
         if (vector.defined()) list.Set(list.Length(), wrapTensor(info.Env(), vector));
       }
@@ -57,6 +57,13 @@ class StateHandle : public Handle<StateHandle, AegirState> {
   }
   Napi::Value selectRows(const Napi::CallbackInfo& info) {
     return makeHandle<StateHandle>(info.Env(), native().selectRows(tensorArg(info[0], "rows")));
+  }
+
+ private:
+  // Of the innermost stage where `stage` is absent.
+  std::vector<model::BlockState> layersArg(const Napi::Value& stage) {
+    const int64_t innermost = native().innermost();
+    return native().innerLayers(isAbsent(stage) ? innermost : integerArg(stage, "stage", 0, innermost));
   }
 };
 
@@ -228,13 +235,22 @@ Napi::Value modelPrefix(const Napi::CallbackInfo& info) {
                  });
 }
 
+std::vector<model::StageKv> stageKvField(const Napi::Object& object, const char* name) {
+  std::vector<model::StageKv> stages;
+  if (isAbsent(object.Get(name))) return stages;
+  const auto list = arrayArg(object.Get(name), name);
+  for (uint32_t i = 0; i < list.Length(); ++i) {
+    const auto stage = objectArg(list.Get(i), name);
+    stages.push_back({integerField(stage, "stage"), tensorListField(stage, "layers")});
+  }
+  return stages;
+}
+
 Napi::Value modelRest(const Napi::CallbackInfo& info) {
   auto module = moduleArg<Model>(info[1], "module");
   auto prefix = nativeArg<PrefixHandle>(info[2], "prefix");
   const auto object = objectArg(info[3], "rest");
-  model::RestInput rest;
-  if (!isAbsent(object.Get("innerKv"))) rest.innerKv = tensorListField(object, "innerKv");
-  rest.headResidual = optionalTensor(object, "headResidual");
+  model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual")};
   const bool grad = boolField(object, "grad", false);
   auto work = [module, prefix, rest, grad] {
     c10::AutoGradMode mode(grad);

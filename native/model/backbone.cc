@@ -5,6 +5,8 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "native/core/error.h"
 
 namespace aegir::model {
@@ -124,29 +126,34 @@ Prefix Backbone::prefix(const ModelInput& input) {
 
 namespace {
 
-void replaceInnerKv(AegirState& state, const BackboneConfig& config, const std::vector<at::Tensor>& innerKv,
+void replaceInnerKv(AegirState& state, const BackboneConfig& config, const StageKv& innerKv,
                     int64_t sequences) {
-  auto& layers = state.stages.back().encoder;
+  const auto& [stage, given] = innerKv;
+  const int64_t last = state.innermost(), outermost = std::min<int64_t>(1, last);
+  check(stage >= outermost && stage <= last, ErrorCode::Argument, "innerKv: stage ", stage,
+        " has no layers between prefix and routing, expected ", outermost, " to ", last);
+  auto& layers = state.stages[static_cast<size_t>(stage)].encoder;
   const size_t first = firstInnerLayer(config);
-  check(innerKv.size() == layers.size() - first, ErrorCode::Shape, "innerKv: expected ",
-        layers.size() - first, " tensors, one per layer, got ", innerKv.size());
-  const int64_t n = config.stages.back().headSize, heads = config.stages.back().dModel / n;
-  for (size_t i = 0; i < innerKv.size(); ++i) {
+  check(given.size() == layers.size() - first, ErrorCode::Shape, "innerKv: stage ", stage, " expected ",
+        layers.size() - first, " tensors, one per layer, got ", given.size());
+  const auto& geometry = config.stages[static_cast<size_t>(stage)];
+  const int64_t n = geometry.headSize, heads = geometry.dModel / n;
+  for (size_t i = 0; i < given.size(); ++i) {
     const std::vector<int64_t> shape{sequences, heads, n, n};
-    check(innerKv[i].sizes() == at::IntArrayRef(shape), ErrorCode::Shape, "innerKv[", i, "]: expected ",
-          at::IntArrayRef(shape), ", got ", innerKv[i].sizes());
-    check(innerKv[i].scalar_type() == config.dtype, ErrorCode::Dtype, "innerKv[", i, "]: expected ",
-          config.dtype, ", got ", innerKv[i].scalar_type());
-    layers[first + i].attKv = innerKv[i];
+    check(given[i].sizes() == at::IntArrayRef(shape), ErrorCode::Shape, "innerKv: layer ", i, " of stage ",
+          stage, " expected ", at::IntArrayRef(shape), ", got ", given[i].sizes());
+    check(given[i].scalar_type() == config.dtype, ErrorCode::Dtype, "innerKv: layer ", i, " of stage ", stage,
+          " expected ", config.dtype, ", got ", given[i].scalar_type());
+    layers[first + i].attKv = given[i];
   }
 }
 
 }  // namespace
 
-BackboneOutput Backbone::rest(const Prefix& prefix, const std::vector<at::Tensor>& innerKv) {
+BackboneOutput Backbone::rest(const Prefix& prefix, const std::vector<StageKv>& innerKv) {
   const auto& sequences = prefix.packing.sequences;
   AegirState before = prefix.before;
-  if (!innerKv.empty()) replaceInnerKv(before, *config_, innerKv, sequences.count);
+  for (const auto& stage : innerKv) replaceInnerKv(before, *config_, stage, sequences.count);
   BackboneOutput output{
       at::Tensor(),
       prefix.after,

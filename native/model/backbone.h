@@ -67,9 +67,8 @@ class Backbone : public torch::nn::Module {
   const std::shared_ptr<const BackboneConfig>& config() const { return config_; }
   // Throws ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT or ERR_NON_FINITE naming the input.
   Prefix prefix(const ModelInput& input);
-  // innerKv: attKv (S,H,N,N) per layer of AegirState::innerLayers, in place of the state's; empty: the
-  // state's.
-  BackboneOutput rest(const Prefix& prefix, const std::vector<at::Tensor>& innerKv);
+  // innerKv: in place of the state's, for stages that the prefix leaves out.
+  BackboneOutput rest(const Prefix& prefix, const std::vector<StageKv>& innerKv);
 
  private:
   struct Run {

@@ -15,7 +15,7 @@ struct ModelOutput {
 };
 
 struct RestInput {
-  std::vector<at::Tensor> innerKv;
+  std::vector<StageKv> innerKv;
   at::Tensor headResidual;  // (S,D) or undefined
 };
 

@@ -80,9 +80,9 @@ AegirState AegirState::fromTensors(std::shared_ptr<const BackboneConfig> config,
   return state;
 }
 
-std::vector<BlockState> AegirState::innerLayers() const {
-  const auto& inner = stages.back().encoder;
-  return {inner.begin() + static_cast<int64_t>(firstInnerLayer(*config_)), inner.end()};
+std::vector<BlockState> AegirState::innerLayers(int64_t stage) const {
+  const auto& layers = stages.at(static_cast<size_t>(stage)).encoder;
+  return {layers.begin() + static_cast<int64_t>(firstInnerLayer(*config_)), layers.end()};
 }
 
 AegirState AegirState::selectRows(const at::Tensor& rows) const {

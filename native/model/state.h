@@ -40,9 +40,10 @@ class AegirState {
   // defined.
   NamedTensors tensors() const;
 
-  // Layers of the innermost stage whose attKv a swarm replaces: all but the first in a flat layout of several
-  // blocks, whose first block belongs to the prefix.
-  std::vector<BlockState> innerLayers() const;
+  // Layers of a stage before its routing, of the innermost all: those whose states a swarm exchanges. The
+  // first block of a flat layout of several belongs to the prefix and is left out.
+  std::vector<BlockState> innerLayers(int64_t stage) const;
+  int64_t innermost() const { return static_cast<int64_t>(stages.size()) - 1; }
 
   // The states of the chosen sequences, repeats allowed.
   AegirState selectRows(const at::Tensor& rows) const;
@@ -64,6 +65,12 @@ class AegirState {
   std::vector<Slot> slots();
 
   std::shared_ptr<const BackboneConfig> config_;
+};
+
+// attKv (S,H,N,N) per layer of AegirState::innerLayers(stage).
+struct StageKv {
+  int64_t stage = 0;
+  std::vector<at::Tensor> layers;
 };
 
 size_t firstInnerLayer(const BackboneConfig& config);

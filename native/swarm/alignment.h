@@ -33,7 +33,7 @@ class AlignmentProjectionImpl : public torch::nn::Module {
   explicit AlignmentProjectionImpl(const AlignmentConfig& config);
 
   const AlignmentConfig& config() const { return config_; }
-  // The specialist's innermost layer that feeds layer `layer` of the primary: both stacks are stretched over
+  // The specialist's layer that feeds layer `layer` of the primary: both stacks are stretched over
   // each other.
   int64_t sourceLayer(int64_t layer) const;
   // The specialist's head that feeds head `head` of the primary: floor(head * Hs / Hp).

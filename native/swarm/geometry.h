@@ -1,4 +1,5 @@
-// Shape of the recurrent states that swarm modules exchange: attKv of the innermost stage's layers.
+// Shape of the recurrent states that swarm modules exchange: attKv of the layers of one stage before its
+// routing.
 #pragma once
 
 #include <cstdint>

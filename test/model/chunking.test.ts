@@ -161,6 +161,29 @@ describe.each(["flat", "chunked", "nested"] as const)("prefix and rest, %s", (ge
     dispose(prefix, same, other, ...zeros, ...ones, ...final);
   });
 
+  it("states by stage stand for those of the initial state, bit for bit", async () => {
+    const before = await model.forward(inputs);
+    const tensors = before.state.tensors();
+    const innermost = model.geometry.stages - 1;
+    const skipped = innermost === 0 ? 1 : 0;
+    const prefix = await model.prefix({ ...inputs, state: before.state });
+    const same = await model.rest(prefix);
+    for (let stage = Math.min(1, innermost); stage <= innermost; stage++) {
+      const kv = before.state.innerKv(stage);
+      expect(kv.length).toBe(model.geometry.encoders[stage]!.layers);
+      const others = kv.map((layer) => layer.mul(-3));
+      const named = others.map((layer, i) => [`stage${stage}.encoder.${skipped + i}.attKv`, layer]);
+      const state = model.createState({ ...tensors, ...Object.fromEntries(named) });
+      const expected = await model.forward({ ...inputs, state });
+      const output = await model.rest(prefix, { innerKv: { [stage]: others } });
+      expect(output.logits.equal(expected.logits)).toBe(true);
+      const [final, plain] = [output.state.innerKv(stage), same.state.innerKv(stage)];
+      expect(final.map((layer, i) => layer.equal(plain[i]!))).toEqual(kv.map(() => false));
+      dispose(...kv, ...others, ...final, ...plain, state, expected, output);
+    }
+    dispose(before, prefix, same, ...Object.values(tensors));
+  });
+
   it("a head residual enters before the classifier", async () => {
     const prefix = await model.prefix(inputs);
     const residual = native().Tensor.full([3, model.geometry.dModel], 0.25, "f32");

@@ -128,9 +128,14 @@ describe("wrong input", () => {
     const inputIds = ids();
     const prefix = await model.prefix({ inputIds });
     const wrong = native().Tensor.full([2, 3, 16, 8], 0, "f32");
-    await expect(model.rest(prefix, { innerKv: [wrong] })).rejects.toThrow(/innerKv: expected 2 tensors/);
+    await expect(model.rest(prefix, { innerKv: [wrong] })).rejects.toThrow(
+      /innerKv: stage 1 expected 2 tensors/,
+    );
     await expect(model.rest(prefix, { innerKv: [wrong, wrong] })).rejects.toThrow(
-      /innerKv\[0\]: expected \[2, 3, 16, 16\]/,
+      /innerKv: layer 0 of stage 1 expected \[2, 3, 16, 16\]/,
+    );
+    await expect(model.rest(prefix, { innerKv: { 0: [wrong] } })).rejects.toThrow(
+      /innerKv: stage 0 has no layers between prefix and routing, expected 1 to 1/,
     );
     await expect(model.rest(prefix, { headResidual: wrong })).rejects.toThrow(/headResidual: expected/);
     dispose(inputIds, prefix, wrong);

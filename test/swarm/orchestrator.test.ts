@@ -107,8 +107,8 @@ describe("SwarmOrchestrator.forward", () => {
       inputs,
       MASK.map(() => [true, true]),
     );
-    expect(subset.map(({ states }) => states[0]!.shape[0])).toEqual([2, 2]);
-    expect(all.map(({ states }) => states[0]!.shape[0])).toEqual([B, B]);
+    expect(subset.map(({ states }) => states[1]![0]!.shape[0])).toEqual([2, 2]);
+    expect(all.map(({ states }) => states[1]![0]!.shape[0])).toEqual([B, B]);
     using some = await swarm.complete(prefix, MASK, subset);
     using every = await swarm.complete(prefix, MASK, all);
     // Other batch sizes make other GEMM kernels: rounding of float32.
@@ -234,7 +234,7 @@ describe("specialists of other geometry", () => {
     expect(() => swarmOf({ specialists: [other] })).toThrow(
       expectError(
         "ERR_CONFIG",
-        /'other' has 3 layers of 3 heads of 32, the primary has 2 layers of 4 heads of 16.*AlignmentProjection/,
+        /'other' has 3 layers of 3 heads of 32 in stage 1, the primary has 2 layers of 4 heads of 16 in stage 1.*AlignmentProjection/,
       ),
     );
   });

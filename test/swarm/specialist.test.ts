@@ -26,7 +26,7 @@ describe("FrozenSpecialist", () => {
     const frozen = specialist(1, "frozen");
     using inputs = randomInputs(randomOf(seed), 3, 12);
     const said = await frozen.forward(inputs);
-    const tensors = [...said.states, said.output!.logits, said.output!.pooled];
+    const tensors = [...said.states[1]!, said.output!.logits, said.output!.pooled];
     expect(tensors.map((tensor) => tensor.requiresGrad)).toEqual(tensors.map(() => false));
     expect(frozen.model.frozen).toBe(true);
     said.dispose();

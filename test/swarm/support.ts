@@ -22,6 +22,13 @@ export const WIDER: AnnotatorOptions = {
   headSize: 32,
   numLabels: 3,
 };
+/** Three stages; before routing 1 layer of 2 heads of 16, 1 layer of 3, and the innermost's 2 layers of 4. */
+export const NESTED: AnnotatorOptions = {
+  archLayout: ["w1", ["w1", ["w2"], "w1"], "w1"],
+  dModel: [32, 48, 64],
+  headSize: 16,
+  numLabels: 5,
+};
 /** Flat; innermost stage without the first layer: 2 layers of 2 heads of 16. */
 export const FLAT: AnnotatorOptions = { archLayout: ["w3"], dModel: 32, headSize: 16, numLabels: 4 };
 

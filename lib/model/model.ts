@@ -155,7 +155,7 @@ export abstract class AegirModel<Output> {
   }
 
   private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
-    return { ...inputs, grad: options.grad ?? false };
+    return { ...inputs, grad: options.grad ?? false, dropout: options.dropout };
   }
 }
 

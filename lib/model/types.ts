@@ -19,6 +19,11 @@ export interface ModelInputs {
 export interface RunOptions {
   /** Build the autograd graph; default false. A frozen model has nothing to differentiate and builds none. */
   grad?: boolean;
+  /**
+   * Of training, default none: values of the embeddings (K,D) and of the pooled embedding (B,D) are zeroed with chance `rate`
+   * in [0, 1), the others divided by 1 - rate. The masks follow from `seed` (a whole number) alone.
+   */
+  dropout?: { rate: number; seed: number };
   /** Cancels the job between two layers: the promise rejects with ERR_ABORTED. */
   signal?: AbortSignal;
 }

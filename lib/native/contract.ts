@@ -261,6 +261,8 @@ export interface ModelInput {
   /** (B,T) bool, tokens that the annotation head averages; absent: all valid tokens. */
   poolMask?: NativeTensor;
   state?: NativeState;
+  /** Of training: zeroes embeddings, and the pooled embedding, with chance `rate` in 0..1; masks follow from `seed` alone. */
+  dropout?: { rate: number; seed: number };
   /** Build the autograd graph. */
   grad: boolean;
 }

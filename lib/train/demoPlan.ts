@@ -33,7 +33,7 @@ export function demoPlan(quick: boolean): DemoPlan {
   return {
     model: MODEL,
     serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
-    specialist: { steps: quick ? 40 : 150, batchRows, lr: 3e-3, validateEvery: 60, saveEvery: 60 },
+    specialist: { steps: quick ? 40 : 300, batchRows, lr: 3e-3, validateEvery: 60, saveEvery: 60 },
     primary: { steps, batchRows, lr: 3e-3 },
     parl: { cost: 0.25, phaseSteps: quick ? 4 : 8, validateEvery: Math.round(steps / 4), saveEvery: steps },
     testColumns: quick ? 400 : 1000,

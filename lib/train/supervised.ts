@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { classificationReport } from "../data/metrics.js";
+import { Random } from "../data/random.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Batch, Dataset, EncodedExample } from "../data/types.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions, batchInput } from "../model/index.js";
@@ -31,6 +32,7 @@ export const supervisedOptions = z.strictObject({
   clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
   ratioWeight: z.number().min(0).default(0.1).describe("weight of the routing modules' ratio loss"),
   labelSmoothing: z.number().min(0).lt(1).default(0).describe("share of the target spread over all labels"),
+  dropout: z.number().min(0).lt(1).default(0).describe("chance to drop a value of the embeddings"),
   augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
   dropRate: z
     .number()
@@ -171,11 +173,14 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   }
 
   async step(step: number): Promise<Figures> {
-    const { lr, warmup, steps, finalLr, clipNorm, ratioWeight, labelSmoothing } = this.options;
+    const { lr, warmup, steps, finalLr, clipNorm, ratioWeight, labelSmoothing, dropout, seed } = this.options;
     const batch = await this.batches.next();
     using scope = new Scope();
+    const dropoutSeed = new Random(seed, "dropout", step).uint32();
     const inputs = scope.keep(batchInput(batch));
-    const output = scope.keep(await this.model.forward(inputs, { grad: true }));
+    const output = scope.keep(
+      await this.model.forward(inputs, { grad: true, dropout: { rate: dropout, seed: dropoutSeed } }),
+    );
     const labels = scope.keep(native().Tensor.fromData(batch.labels, [batch.size], "i64"));
     const { lane } = this.model;
     const entropy = await native().crossEntropy(lane, { logits: output.logits, labels, labelSmoothing });

@@ -186,6 +186,13 @@ struct InputArgs {
   }
 };
 
+model::Dropout dropoutField(const Napi::Object& object) {
+  const double rate = numberField(object, "rate");
+  check(rate >= 0 && rate < 1, ErrorCode::Argument, "dropout.rate: expected 0 or more and under 1, got ",
+        rate);
+  return {rate, static_cast<uint64_t>(integerField(object, "seed"))};
+}
+
 InputArgs inputArgs(const Napi::Value& value) {
   const auto object = objectArg(value, "input");
   InputArgs args;
@@ -195,6 +202,8 @@ InputArgs inputArgs(const Napi::Value& value) {
   args.input.cuSeqlens = optionalTensor(object, "cuSeqlens");
   args.input.poolMask = optionalTensor(object, "poolMask");
   args.grad = boolField(object, "grad", false);
+  const auto dropout = object.Get("dropout");
+  if (!isAbsent(dropout)) args.input.dropout = dropoutField(objectArg(dropout, "dropout"));
   const auto state = object.Get("state");
   if (!isAbsent(state)) args.state = std::make_shared<AegirState>(nativeArg<StateHandle>(state, "state"));
   return args;

@@ -16,9 +16,10 @@ Prefix Prefix::selectRows(const at::Tensor& rows) const {
   const auto select = [](const at::Tensor& from, const at::Tensor& index) {
     return from.defined() ? from.index_select(0, index) : from;
   };
-  return {std::move(selected),        select(hidden, taken),       select(vFirst, taken),
-          select(poolWeights, taken), select(routingHidden, rows), before.selectRows(rows),
-          after.selectRows(rows)};
+  return {std::move(selected),         select(hidden, taken),
+          select(vFirst, taken),       select(poolWeights, taken),
+          select(routingHidden, rows), before.selectRows(rows),
+          after.selectRows(rows),      dropout};
 }
 
 Stage::Stage(const InitContext& context, const StageConfig& config, bool innermost, int64_t outerWidth)
@@ -110,6 +111,7 @@ Prefix Backbone::prefix(const ModelInput& input) {
   if (ngramEmbedding_) {
     h = ngramEmbedding_->addTo(h, ids, sequences, before.ngramHistory, after.ngramHistory);
   }
+  h = input.dropout(h, /*stream=*/0);
   auto& encoder = *stages_[0]->encoder;
   at::Tensor vFirst;
   if (flat()) {
@@ -121,7 +123,7 @@ Prefix Backbone::prefix(const ModelInput& input) {
   at::Tensor poolWeights;
   if (input.poolMask.defined()) poolWeights = packing.pack(input.poolMask).to(config_->dtype);
   const auto routingHidden = sequenceMean(h, poolWeights, sequences);
-  return {packing, h, vFirst, poolWeights, routingHidden, before, after};
+  return {packing, h, vFirst, poolWeights, routingHidden, before, after, input.dropout};
 }
 
 namespace {

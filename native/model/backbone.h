@@ -7,6 +7,7 @@
 
 #include "native/model/block.h"
 #include "native/model/chunking.h"
+#include "native/model/dropout.h"
 #include "native/model/ngram.h"
 #include "native/model/sequences.h"
 #include "native/model/state.h"
@@ -20,6 +21,7 @@ struct ModelInput {
   at::Tensor cuSeqlens;  // (S+1) i64 or undefined
   at::Tensor poolMask;   // (B,T) bool or undefined: all valid tokens
   const AegirState* state = nullptr;
+  Dropout dropout;
 };
 
 // What is computed up to the first stage's encoder (flat layouts: the first block; of a single block: the
@@ -31,6 +33,7 @@ struct Prefix {
   at::Tensor poolWeights;    // (K) 0/1 or undefined: all
   at::Tensor routingHidden;  // (S,D)
   AegirState before, after;  // `after` is filled as far as the prefix goes
+  Dropout dropout;
 
   Prefix selectRows(const at::Tensor& rows) const;
 };

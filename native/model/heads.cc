@@ -54,7 +54,7 @@ void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix
           embedding.sizes(), ", got ", headResidual.sizes());
     embedding = embedding + headResidual;
   }
-  output.logits = classifier_->forward(embedding);
+  output.logits = classifier_->forward(prefix.dropout(embedding, /*stream=*/1));
 }
 
 }  // namespace aegir::model

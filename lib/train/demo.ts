@@ -14,6 +14,7 @@ import type { ParlOptions } from "./parlOptions.js";
 import { runPool } from "./pool.js";
 import { modelLogits } from "./predict.js";
 import type { ProgressListener } from "./progress.js";
+import { SharedCaches } from "./sharedCaches.js";
 import { type SupervisedOptions, type SupervisedRun, trainSupervised } from "./supervised.js";
 import { swarmLogits } from "./swarmPredict.js";
 import { Scope } from "./tensors.js";
@@ -179,6 +180,7 @@ async function trainSwarms(
       new AegirForColumnAnnotation(model.options, { seed: seed + 1001 + i, name: `random ${id}` }),
     ),
   }));
+  using caches = new SharedCaches();
   const jobs = SWARMS.map(
     ({ key, fuse, random }) =>
       () =>
@@ -190,6 +192,7 @@ async function trainSwarms(
           fuse,
           dataset,
           specialists: random ? untrained : specialists,
+          caches: random ? undefined : caches,
           out: join(out, `swarm-${key}`),
           task: `swarm ${key}`,
           dataSource,

@@ -5,7 +5,7 @@ import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
-import { SpecialistCache, type SwarmOrchestrator } from "../swarm/index.js";
+import { type CacheOptions, SpecialistCache, type SwarmOrchestrator } from "../swarm/index.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
@@ -15,6 +15,7 @@ import { ParlTrainee } from "./parlTrainee.js";
 import { Meter, type ProgressListener } from "./progress.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
 import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
+import { SharedCaches } from "./sharedCaches.js";
 import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
@@ -42,6 +43,8 @@ export interface ParlRun extends ParlOptions {
   dataSource?: { [key: string]: MetricValue };
   signal?: AbortSignal;
   onProgress?: ProgressListener;
+  /** Shared with other trainings of these specialists on these data; they stay the caller's to dispose. */
+  caches?: SharedCaches;
   /** Signs of a collapsing router. */
   onWarning?: (message: string) => void;
 }
@@ -61,7 +64,7 @@ export interface TrainedSwarm extends Disposable {
  */
 export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const { dataset, specialists, model, serialise, out, resume, init, task, dataSource, ...rest } = run;
-  const { signal, onProgress, onWarning, ...given } = rest;
+  const { signal, onProgress, onWarning, caches, ...given } = rest;
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
   checkSources(specialists, options, init !== undefined || recorded !== null);
@@ -90,9 +93,14 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
       await openRun(out, config, recorded);
       if (!recorded) await saveSpecialists(out, specialists, dataset.task);
     }
-    const cache = async (examples: EncodedExample[], what: string) =>
-      cleanup.keep(
-        await fillCache(parts.swarm, examples, options.batchRows, `${name}: ${what}`, { signal, onProgress }),
+    const own = caches ?? cleanup.keep(new SharedCaches());
+    const cache = (examples: EncodedExample[], what: string) =>
+      own.get(what, () =>
+        fillCache(parts.swarm, examples, options.batchRows, `${name}: ${what}`, {
+          stages: caches ? undefined : parts.swarm.specialistStages,
+          signal,
+          onProgress,
+        }),
       );
     const held = await cache(data.validation, "specialists on validation");
     const train = options.augment ? null : await cache(data.examples, "specialists on training");
@@ -150,19 +158,18 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
   };
 }
 
-/** What the specialists say of all examples, computed in an order that depends on the examples alone. */
+/** What the specialists say of all examples (`stages`: absent, states of the innermost), computed in an order that depends on the examples alone. */
 function fillCache(
-  { specialists, specialistStages }: SwarmOrchestrator,
+  { specialists }: SwarmOrchestrator,
   examples: EncodedExample[],
   rows: number,
   task: string,
-  { signal, onProgress }: { signal?: AbortSignal; onProgress?: ProgressListener },
+  { onProgress, ...options }: Pick<CacheOptions, "stages" | "signal"> & { onProgress?: ProgressListener },
 ): Promise<SpecialistCache> {
   const meter = new Meter(task, examples.length, onProgress);
   return SpecialistCache.build(specialists, [...evaluationBatches(examples, { rows })], {
-    stages: specialistStages,
+    ...options,
     overflow: "partial",
-    signal,
     onProgress: (done) => meter.report(done),
   });
 }

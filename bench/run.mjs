@@ -1,248 +1,70 @@
 // npm run bench [-- --quick] [-- CASE …]
 //
-// Times the native operators against plain PyTorch in Python on the same libtorch: same inputs, one thread, one run, alternating. A case whose
-// results differ from PyTorch's prints no figure. Results go to bench/results/*.json.
-import { spawnSync } from "node:child_process";
+// Every case compares with the same work done another way, PyTorch in Python on the same libtorch where there is one, in the same run,
+// alternating. A case whose results differ from the reference's prints no figure. Results go to bench/results/*.json.
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-// Read by OpenMP when the addon is loaded below.
+// Read by OpenMP when the addon is loaded below; lanes set their own numbers.
 process.env.OMP_NUM_THREADS = "1";
 
-import { cases } from "./cases.mjs";
+import { callCases } from "./calls.mjs";
+import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
+import { nativeSgemm } from "./sgemm.mjs";
+import { trainingCases } from "./training.mjs";
 
-const here = path.dirname(fileURLToPath(import.meta.url));
-/** float32 over some hundred dependent steps, relative to the largest value. */
-const TOLERANCE = 1e-3;
+const cases = [...operatorCases, ...trainingCases, ...callCases];
 
-function seededRandom(seed) {
-  let state = seed >>> 0;
-  const uniform = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-  const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
-  return { uniform, normal };
-}
-
-const seconds = ({ start, end }) => (end - start) / 1000;
-
-/** One forward without gradients and one forward + backward; the results where asked for. */
-async function runNative(addon, lane, benchCase, inputs, weight, options = {}) {
-  const operator = (given) => addon[benchCase.operator](lane, { ...given, ...options });
-  const release = (result) => {
-    for (const value of Object.values(result)) value.dispose?.();
-  };
-  const plain = await operator(inputs);
-  release(plain);
-  const leaves = {};
-  for (const [name, tensor] of Object.entries(inputs)) {
-    leaves[name] = tensor.clone();
-    leaves[name].requiresGrad = true;
-  }
-  const result = await operator(leaves);
-  const { loss } = await addon.weightedSum(lane, result.output, weight);
-  const backward = await addon.backward(lane, [loss], [1]);
-  const tensors = [result.output.detach(), ...benchCase.inputs.map((name) => leaves[name].grad())];
-  const values = tensors.map((tensor) => tensor.data());
-  for (const tensor of [...tensors, ...Object.values(leaves), loss]) tensor.dispose();
-  release(result);
-  return {
-    forward: seconds(plain.interval),
-    both: seconds(result.interval) + seconds(backward.interval),
-    values,
-  };
-}
-
-async function timeNative(addon, lane, benchCase, inputs, weight, repeats) {
-  let best = { forward: Infinity, both: Infinity };
-  for (let i = 0; i < repeats; i++) {
-    const { forward, both, values } = await runNative(addon, lane, benchCase, inputs, weight);
-    best = { forward: Math.min(best.forward, forward), both: Math.min(best.both, both), values };
-  }
-  return best;
-}
-
-/** Largest |actual - expected| over the largest |expected|, of all results. */
-function worstError(actual, expected) {
-  let worst = 0;
-  for (const [i, values] of expected.entries()) {
-    let error = 0;
-    let scale = 0;
-    for (let j = 0; j < values.length; j++) {
-      error = Math.max(error, Math.abs(values[j] - actual[i][j]));
-      scale = Math.max(scale, Math.abs(values[j]));
-      if (Number.isNaN(actual[i][j])) return Number.NaN;
-    }
-    worst = Math.max(worst, error / scale);
-  }
-  return worst;
-}
-
-function runPython(python, folder, benchCase, inputs, weight) {
-  const shapes = { ...benchCase.shapes(), weight: benchCase.outputShape };
-  const { operator, inputs: names, repeats } = benchCase;
-  fs.writeFileSync(
-    path.join(folder, "task.json"),
-    JSON.stringify({ operator, inputs: names, shapes, repeats }),
-  );
-  for (const [name, values] of Object.entries({ ...inputs, weight })) {
-    fs.writeFileSync(path.join(folder, `${name}.f32`), values);
-  }
-  const script = path.join(here, "reference", "operators.py");
-  const run = spawnSync(python.command, [script, folder], { encoding: "utf8", env: python.env });
-  if (run.status !== 0) throw new Error(`${script} failed:\n${run.stderr}`);
-  const report = JSON.parse(fs.readFileSync(path.join(folder, "results.json"), "utf8"));
-  for (const [index, form] of report.forms.entries()) {
-    form.values = [0, ...names.keys()].map((_, i) => {
-      const bytes = fs.readFileSync(path.join(folder, `form${index}.${i}.f32`));
-      return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-    });
-  }
-  return report;
-}
-
-function milliseconds(value) {
-  return `${(value * 1000).toFixed(value < 0.01 ? 2 : 1)} ms`.padStart(10);
-}
-
-function printForm(name, form, native) {
-  const ratio = (of) => `${(form[of] / native[of]).toFixed(1)}x`.padStart(7);
-  const ratios = form === native ? ["", ""] : [ratio("forward"), ratio("both")];
-  const cells = [
-    name.padEnd(24),
-    milliseconds(form.forward),
-    ratios[0].padStart(7),
-    milliseconds(form.both),
-    ratios[1],
-  ];
-  console.log(`  ${cells.join(" ")}`);
-}
-
-function printRates(benchCase, native, sgemm) {
-  if (!benchCase.flops) return;
-  const rates = ["forward", "both"].map((of) => {
-    const rate = (benchCase.flops[of] / native[of]) * 1e-9;
-    return `${of === "both" ? "forward + backward" : of} ${rate.toFixed(1)} GFLOP/s = ${((100 * rate) / sgemm).toFixed(0)} % of sgemm`;
-  });
-  console.log(`  ${rates.join(", ")} (${sgemm.toFixed(1)} GFLOP/s)`);
-}
-
-/** GFLOP/s of the addon's own 1024 x 1024 product, where Python cannot say. */
-function nativeSgemm(addon, generator) {
-  const x = addon.Tensor.randn([1024, 1024], "f32", generator);
-  let best = Infinity;
-  for (let i = 0; i < 10; i++) {
-    const start = performance.now();
-    x.matmul(x).dispose();
-    best = Math.min(best, performance.now() - start);
-  }
-  x.dispose();
-  return (2 * 1024 ** 3) / best / 1e6;
-}
-
-async function compareWithReference(addon, lane, benchCase, inputs, weight, values) {
-  const expected = await runNative(addon, lane, benchCase, inputs, weight, { reference: true });
-  return worstError(values, expected.values);
-}
-
-async function runCase(addon, lane, benchCase, { python, quick, sgemm }) {
-  const random = seededRandom(20260101);
-  const arrays = benchCase.makeInputs(random);
-  const count = benchCase.outputShape.reduce((a, b) => a * b);
-  const weightArray = Float32Array.from({ length: count }, random.normal);
-  const tensor = (values, shape) => addon.Tensor.fromData(values, shape, "f32");
-  const shapes = benchCase.shapes();
-  const inputs = Object.fromEntries(
-    benchCase.inputs.map((name) => [name, tensor(arrays[name], shapes[name])]),
-  );
-  const weight = tensor(weightArray, benchCase.outputShape);
-  const repeats = quick ? 5 : 20;
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "aegir-bench-"));
-  try {
-    const before = await timeNative(addon, lane, benchCase, inputs, weight, repeats);
-    const sized = { ...benchCase, repeats: quick ? 2 : benchCase.repeats };
-    const report = python ? runPython(python, folder, sized, arrays, weightArray) : { sgemm, forms: [] };
-    const after = await timeNative(addon, lane, benchCase, inputs, weight, repeats);
-    const native = {
-      forward: Math.min(before.forward, after.forward),
-      both: Math.min(before.both, after.both),
-      values: after.values,
-    };
-    const errors = python
-      ? report.forms.map((form) => worstError(native.values, form.values))
-      : [await compareWithReference(addon, lane, benchCase, inputs, weight, native.values)];
-    return { native, report, errors };
-  } finally {
-    fs.rmSync(folder, { recursive: true });
-    for (const each of [...Object.values(inputs), weight]) each.dispose();
-  }
-}
-
-function printCase(benchCase, { native, report, errors }) {
-  console.log(`\n${benchCase.title}`);
-  const failed = errors.findIndex((error) => !(error <= TOLERANCE));
-  if (failed >= 0) {
-    const against = report.forms[failed]?.name ?? "the reference";
-    console.log(`  no figures: results differ from ${against} by ${errors[failed]} relative to the largest`);
-    return null;
-  }
-  console.log(`  ${"".padEnd(24)} ${"forward".padStart(10)} ${"".padStart(7)} ${"fwd + bwd".padStart(10)}`);
-  printForm("aegir-swarm", native, native);
-  for (const form of report.forms) printForm(form.name, form, native);
-  printRates(benchCase, native, report.sgemm);
-  const times = ({ name, forward, both }) => ({ name, forward, both });
-  return {
-    case: benchCase.name,
-    title: benchCase.title,
-    sgemm: report.sgemm,
-    largestError: Math.max(...errors),
-    forms: [times({ name: "aegir-swarm", ...native }), ...report.forms.map(times)],
-  };
-}
-
-async function main() {
-  const { values: options, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { quick: { type: "boolean" } },
-  });
-  const unknown = positionals.find((name) => !cases.some((each) => each.name === name));
-  if (unknown) throw new Error(`no case "${unknown}"; there are ${cases.map(({ name }) => name).join(", ")}`);
+async function contextOf(quick) {
   const { loadAddon } = await import("../dist/native/load.js");
   const { addon, libtorch } = loadAddon();
   const python = findPython(libtorch);
   if (!python.command)
     console.log(`No Python with torch ${libtorch.version} (${python.reason}): absolute figures only.`);
-  const lane = new addon.Lane({ name: "bench", threads: 1 });
   const generator = new addon.Generator(1);
   const sgemm = nativeSgemm(addon, generator);
+  generator.dispose();
   const { simd } = addon.info();
-  console.log(
-    `torch ${libtorch.version}, ${simd}, one thread, ${os.cpus()[0]?.model ?? "unknown processor"}`,
-  );
-  const results = [];
-  let failures = 0;
-  for (const benchCase of cases.filter(
-    ({ name }) => positionals.length === 0 || positionals.includes(name),
-  )) {
-    const setting = { python: python.command ? python : null, quick: options.quick, sgemm };
-    const printed = printCase(benchCase, await runCase(addon, lane, benchCase, setting));
-    if (printed) results.push(printed);
-    else failures++;
-  }
-  await lane.close();
-  const folder = path.join(here, "results");
+  const processor = os.cpus()[0]?.model ?? "unknown processor";
+  console.log(`torch ${libtorch.version}, ${simd}, ${processor}`);
+  return {
+    addon,
+    python: python.command ? python : null,
+    quick,
+    sgemm,
+    machine: { torch: libtorch.version, simd, processor },
+  };
+}
+
+function writeResults(machine, results) {
+  const folder = path.join(path.dirname(fileURLToPath(import.meta.url)), "results");
   fs.mkdirSync(folder, { recursive: true });
   const file = path.join(folder, `${new Date().toISOString().replace(/[:.]/g, "-")}.json`);
-  const record = { torch: libtorch.version, simd, processor: os.cpus()[0]?.model, results };
-  fs.writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`);
+  fs.writeFileSync(file, `${JSON.stringify({ ...machine, results }, null, 2)}\n`);
   console.log(`\nwritten to ${path.relative(process.cwd(), file)}`);
+}
+
+async function main() {
+  const { values: options, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { quick: { type: "boolean", default: false } },
+  });
+  const unknown = positionals.find((name) => !cases.some((each) => each.name === name));
+  if (unknown) throw new Error(`no case "${unknown}"; there are ${cases.map(({ name }) => name).join(", ")}`);
+  const context = await contextOf(options.quick);
+  const results = [];
+  let failures = 0;
+  for (const { name, run } of cases) {
+    if (positionals.length > 0 && !positionals.includes(name)) continue;
+    const record = await run(context);
+    if (record) results.push(record);
+    else failures++;
+  }
+  writeResults(context.machine, results);
   process.exitCode = failures > 0 ? 1 : 0;
 }
 

@@ -9,7 +9,7 @@ import { type CacheOptions, SpecialistCache, type SwarmOrchestrator } from "../s
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
-import type { MetricValue } from "./metricsLog.js";
+import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
 import { Meter, type ProgressListener } from "./progress.js";
@@ -27,7 +27,7 @@ export interface SpecialistSource {
   serialiser: Serialiser;
 }
 
-export interface ParlRun extends ParlOptions {
+export interface ParlRun extends ParlOptions, TrainingRun {
   dataset: Dataset;
   /** Frozen by the training; they stay the caller's to dispose. */
   specialists: SpecialistSource[];
@@ -35,14 +35,8 @@ export interface ParlRun extends ParlOptions {
   model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
   /** Absent: the first specialist's. */
   serialise?: SerialiserOptions;
-  out?: string;
-  resume?: boolean;
   /** Run whose weights to start from: a model for the primary, or a swarm of the same specialists for all of it. */
   init?: string;
-  task?: string;
-  dataSource?: { [key: string]: MetricValue };
-  signal?: AbortSignal;
-  onProgress?: ProgressListener;
   /** Shared with other trainings of these specialists on these data; they stay the caller's to dispose. */
   caches?: SharedCaches;
   /** Signs of a collapsing router. */

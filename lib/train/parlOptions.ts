@@ -1,20 +1,23 @@
 import { z } from "zod";
+import { count, labelSmoothing, loopOptions } from "./loopOptions.js";
 
-const count = z.number().int().positive();
 const share = z.number().min(0).max(1);
 
 export const parlOptions = z.strictObject({
-  steps: count.default(200).describe("training steps"),
-  batchRows: count.default(64).describe("rows of a batch"),
-  lr: z.number().positive().default(2.5e-3).describe("peak learning rate of the primary"),
+  ...loopOptions({
+    steps: 200,
+    batchRows: 64,
+    lr: 2.5e-3,
+    warmup: 10,
+    finalLr: 0.05,
+    ratioWeight: 0.1,
+    validateEvery: 25,
+    validationColumns: 1000,
+    saveEvery: 25,
+  }),
+  labelSmoothing,
   routerLr: z.number().positive().default(1e-2).describe("learning rate of the router"),
   fusionLrScale: z.number().positive().default(3).describe("fusion and alignment learn at lr times this"),
-  warmup: z.number().int().min(0).default(10).describe("steps of linear learning-rate warm-up"),
-  finalLr: share.default(0.05).describe("the cosine ends at lr times this"),
-  weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
-  clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
-  ratioWeight: z.number().min(0).default(0.1).describe("weight of the routing modules' ratio loss"),
-  labelSmoothing: z.number().min(0).lt(1).default(0).describe("share of the target spread over all labels"),
   fuse: z
     .enum(["states", "outputs", "states+outputs"])
     .default("states")
@@ -53,15 +56,10 @@ export const parlOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe("shuffle cells anew each epoch; specialists then run at every step"),
-  validateEvery: count.default(25).describe("steps between validations"),
-  validationColumns: count.default(1000).describe("validation columns at most, evenly spaced"),
-  saveEvery: count.default(25).describe("steps between checkpoints"),
   keep: z
     .enum(["best", "last"])
     .default("best")
     .describe("weights to end with: best by validation, or the last"),
-  seed: z.number().int().default(0).describe("decides initial values, batches and draws"),
-  threads: count.default(1).describe("threads of the primary's lane"),
 });
 export type ParlOptions = z.input<typeof parlOptions>;
 export type ParlSettings = z.output<typeof parlOptions>;

@@ -8,46 +8,35 @@ import { native } from "../native/load.js";
 import { defined } from "./defined.js";
 import { encodeTargets, thin } from "./examples.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
+import { loopOptions, type TrainingRun } from "./loopOptions.js";
 import { backward, ratioTerm } from "./losses.js";
-import type { MetricValue } from "./metricsLog.js";
 import { ModelTrainee } from "./modelTrainee.js";
-import type { ProgressListener } from "./progress.js";
 import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
-const count = z.number().int().positive();
-
-export const pretrainOptions = z.strictObject({
-  steps: count.default(500).describe("training steps"),
-  batchRows: count.default(32).describe("rows of a batch"),
-  lr: z.number().positive().default(2e-3).describe("peak learning rate"),
-  warmup: z.number().int().min(0).default(20).describe("steps of linear warm-up"),
-  finalLr: z.number().min(0).max(1).default(0.1).describe("the cosine ends at lr times this"),
-  weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
-  clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
-  ratioWeight: z.number().min(0).default(0.03).describe("weight of the routing modules' ratio loss"),
-  validateEvery: count.default(100).describe("steps between validations"),
-  validationColumns: count.default(500).describe("validation columns at most, evenly spaced"),
-  saveEvery: count.default(100).describe("steps between checkpoints"),
-  seed: z.number().int().default(0).describe("decides initial values and the order of batches"),
-  threads: count.default(1).describe("threads of the model's lane"),
-});
+export const pretrainOptions = z.strictObject(
+  loopOptions({
+    steps: 500,
+    batchRows: 32,
+    lr: 2e-3,
+    warmup: 20,
+    finalLr: 0.1,
+    ratioWeight: 0.03,
+    validateEvery: 100,
+    validationColumns: 500,
+    saveEvery: 100,
+  }),
+);
 export type PretrainOptions = z.input<typeof pretrainOptions>;
 export type PretrainSettings = z.output<typeof pretrainOptions>;
 
-export interface PretrainRun extends PretrainOptions {
+export interface PretrainRun extends PretrainOptions, TrainingRun {
   /** Every column of its tables is read, labelled or not. */
   dataset: Dataset;
   model?: CausalLMOptions;
   serialise?: SerialiserOptions;
-  out?: string;
-  resume?: boolean;
-  task?: string;
-  dataSource?: { [key: string]: MetricValue };
-  signal?: AbortSignal;
-  onProgress?: ProgressListener;
 }
 
 export interface PretrainedModel {

@@ -10,28 +10,28 @@ import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
+import { labelSmoothing, loopOptions, type TrainingRun } from "./loopOptions.js";
 import { backward, ratioTerm } from "./losses.js";
-import type { MetricValue } from "./metricsLog.js";
 import { ModelTrainee } from "./modelTrainee.js";
 import { modelLogits, predict } from "./predict.js";
-import type { ProgressListener } from "./progress.js";
 import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
-const count = z.number().int().positive();
-
 export const supervisedOptions = z.strictObject({
-  steps: count.default(400).describe("training steps"),
-  batchRows: count.default(64).describe("rows of a batch"),
-  lr: z.number().positive().default(2.5e-3).describe("peak learning rate"),
-  warmup: z.number().int().min(0).default(10).describe("steps of linear warm-up"),
-  finalLr: z.number().min(0).max(1).default(0.05).describe("the cosine ends at lr times this"),
-  weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
-  clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
-  ratioWeight: z.number().min(0).default(0.1).describe("weight of the routing modules' ratio loss"),
-  labelSmoothing: z.number().min(0).lt(1).default(0).describe("share of the target spread over all labels"),
+  ...loopOptions({
+    steps: 400,
+    batchRows: 64,
+    lr: 2.5e-3,
+    warmup: 10,
+    finalLr: 0.05,
+    ratioWeight: 0.1,
+    validateEvery: 50,
+    validationColumns: 2000,
+    saveEvery: 50,
+  }),
+  labelSmoothing,
   dropout: z.number().min(0).lt(1).default(0).describe("chance to drop a value of the embeddings"),
   augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
   dropRate: z
@@ -40,9 +40,6 @@ export const supervisedOptions = z.strictObject({
     .max(1)
     .default(0)
     .describe("with augmentation: chance to drop some cells of a column, and a context column"),
-  validateEvery: count.default(50).describe("steps between validations"),
-  validationColumns: count.default(2000).describe("validation columns at most, evenly spaced"),
-  saveEvery: count.default(50).describe("steps between checkpoints"),
   patience: z
     .number()
     .int()
@@ -53,29 +50,17 @@ export const supervisedOptions = z.strictObject({
     .enum(["best", "last"])
     .default("best")
     .describe("weights to end with: best by validation, or the last"),
-  seed: z.number().int().default(0).describe("decides initial values and the order of batches"),
-  threads: count.default(1).describe("threads of the model's lane"),
 });
 export type SupervisedOptions = z.input<typeof supervisedOptions>;
 export type SupervisedSettings = z.output<typeof supervisedOptions>;
 
-export interface SupervisedRun extends SupervisedOptions {
+export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   dataset: Dataset;
   /** Geometry; labels come from the data. Default: preset "tiny". */
   model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
   serialise?: SerialiserOptions;
-  /** Run folder; absent: nothing is written. */
-  out?: string;
-  /** Continue the run in `out`: its recorded options hold, and those given here must agree. */
-  resume?: boolean;
   /** Run folder whose weights to start from: pretraining, or another supervised run. */
   init?: string;
-  /** What progress calls this run. */
-  task?: string;
-  /** Recorded in config.json. */
-  dataSource?: { [key: string]: MetricValue };
-  signal?: AbortSignal;
-  onProgress?: ProgressListener;
 }
 
 export interface TrainedAnnotator {

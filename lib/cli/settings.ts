@@ -27,7 +27,10 @@ export function addModelOptions(command: Command): Command {
     .option("--layout <json>", 'nested layout, as in \'["w1",["w2"],"w1"]\'', parseLayout)
     .option("--d-model <n,…>", "width of each stage, outermost first", numbers)
     .option("--head-size <n>", "channels of a head", number)
-    .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number);
+    .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number)
+    .addOption(
+      new Option("--pooling <name>", "how a column's tokens are summed up").choices(["mean", "mean+max"]),
+    );
 }
 
 /** Model options as given; undefined where none was. */
@@ -37,9 +40,10 @@ export function modelFrom(options: {
   dModel?: number[];
   headSize?: number;
   ngrams?: number;
+  pooling?: AnnotatorOptions["pooling"];
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
-  const { preset, layout, dModel, headSize, ngrams } = options;
-  if (!preset && !layout && !dModel && !headSize && !ngrams) return undefined;
+  const { preset, layout, dModel, headSize, ngrams, pooling } = options;
+  if (Object.values({ preset, layout, dModel, headSize, ngrams, pooling }).every((x) => !x)) return undefined;
   const base = preset ?? (layout ? undefined : "tiny");
   return {
     ...(base ? { preset: base } : {}),
@@ -47,6 +51,7 @@ export function modelFrom(options: {
     ...(dModel ? { dModel: dModel.length === 1 ? dModel[0]! : dModel } : {}),
     ...(headSize ? { headSize } : {}),
     ...(ngrams ? { ngrams: { buckets: ngrams } } : {}),
+    ...(pooling ? { pooling } : {}),
   };
 }
 

@@ -71,6 +71,8 @@ const annotatorSchema = z.strictObject({
   labels: z.array(z.string()).min(1).readonly().optional(),
   /** Number of classes where they have no names. */
   numLabels: positive.optional(),
+  /** How the head sums up a column's tokens: their mean, or mean and maximum side by side. */
+  pooling: z.enum(["mean", "mean+max"]).default("mean"),
 });
 
 export type ModelPreset = NonNullable<z.input<typeof causalLMSchema>["preset"]>;
@@ -95,6 +97,7 @@ export interface ResolvedBackbone {
 
 export interface ResolvedAnnotator extends ResolvedBackbone {
   labels: string[];
+  pooling: "mean" | "mean+max";
 }
 
 interface PresetShape {
@@ -117,7 +120,7 @@ export function resolveCausalLM(options: CausalLMOptions): ResolvedBackbone {
 /** Checks and completes the options of an annotation model. @throws AegirError ERR_CONFIG */
 export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const parsed = parseOptions("model options", annotatorSchema, options);
-  const { labels, numLabels, ...backbone } = parsed;
+  const { labels, numLabels, pooling, ...backbone } = parsed;
   if (labels && numLabels !== undefined && labels.length !== numLabels) {
     throw new AegirError(
       "ERR_CONFIG",
@@ -135,7 +138,7 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
   if (repeated !== undefined)
     throw new AegirError("ERR_CONFIG", `model options.labels: '${repeated}' occurs twice`);
-  return { ...resolveBackbone(backbone, "annotation"), labels: [...names] };
+  return { ...resolveBackbone(backbone, "annotation"), labels: [...names], pooling };
 }
 
 /**
@@ -243,7 +246,7 @@ export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
 }
 
 export function nativeAnnotator(model: ResolvedAnnotator): AnnotatorConfig {
-  return { ...nativeBackbone(model), numLabels: model.labels.length };
+  return { ...nativeBackbone(model), numLabels: model.labels.length, pooling: model.pooling };
 }
 
 function hidden(model: ResolvedBackbone, stage: number, code: BlockSpec["code"]): number {

@@ -231,6 +231,8 @@ export interface BackboneConfig {
 }
 
 export interface AnnotatorConfig extends BackboneConfig {
+  /** Default "mean". */
+  pooling?: "mean" | "mean+max";
   numLabels: number;
 }
 

@@ -162,9 +162,13 @@ std::shared_ptr<BackboneConfig> backboneConfig(const Napi::Object& object) {
 
 std::shared_ptr<torch::nn::Module> makeAnnotator(Napi::Object object, at::Generator generator) {
   const auto config = backboneConfig(object);
+  const std::string pooling = isAbsent(object.Get("pooling")) ? "mean" : stringField(object, "pooling");
+  check(pooling == "mean" || pooling == "mean+max", ErrorCode::Config,
+        "pooling: expected mean or mean+max, got '", pooling, "'");
   return std::make_shared<model::ColumnAnnotation>(
       model::InitContext{config->init, std::move(generator), config->dtype}, config,
-      integerField(object, "numLabels", 1));
+      integerField(object, "numLabels", 1),
+      pooling == "mean" ? model::Pooling::Mean : model::Pooling::MeanMax);
 }
 
 std::shared_ptr<torch::nn::Module> makeCausalLM(Napi::Object object, at::Generator generator) {

@@ -1,5 +1,6 @@
 #include "native/model/heads.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tanh.h>
 
 #include <cmath>
@@ -33,21 +34,25 @@ void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const 
 }
 
 ColumnAnnotation::ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                                   int64_t numLabels)
-    : Model(context, config) {
+                                   int64_t numLabels, Pooling pooling)
+    : Model(context, config), pooling_(pooling) {
   const int64_t d = config->stages[0].dModel;
-  const auto linear = [&](int64_t out) {
-    return std::make_shared<Linear>(uniform(context, {out, d}, 1 / std::sqrt(static_cast<double>(d))),
+  const auto linear = [&](int64_t in, int64_t out) {
+    return std::make_shared<Linear>(uniform(context, {out, in}, 1 / std::sqrt(static_cast<double>(in))),
                                     constant(context, {out}, 0));
   };
-  pooler_ = register_module("pooler", linear(d));
-  classifier_ = register_module("classifier", linear(numLabels));
+  pooler_ = register_module("pooler", linear(pooling == Pooling::Mean ? d : 2 * d, d));
+  classifier_ = register_module("classifier", linear(d, numLabels));
 }
 
 void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix,
                             const at::Tensor& headResidual, ModelOutput& output) {
-  const auto mean = sequenceMean(backbone.hidden, prefix.poolWeights, prefix.packing.sequences);
-  output.pooled = at::tanh(pooler_->forward(mean));
+  const auto& sequences = prefix.packing.sequences;
+  auto summary = sequenceMean(backbone.hidden, prefix.poolWeights, sequences);
+  if (pooling_ == Pooling::MeanMax) {
+    summary = at::cat({summary, sequenceMax(backbone.hidden, prefix.poolWeights, sequences)}, 1);
+  }
+  output.pooled = at::tanh(pooler_->forward(summary));
   auto embedding = output.pooled;
   if (headResidual.defined()) {
     check(headResidual.sizes() == embedding.sizes(), ErrorCode::Shape, "headResidual: expected ",

@@ -48,17 +48,21 @@ class CausalLM : public Model {
   std::shared_ptr<Linear> head_;
 };
 
-// One label a sequence: mean over poolMask -> tanh pooler -> (+ headResidual) -> classifier.
+// How an annotation head sums up the tokens of poolMask: their mean, or mean and maximum side by side.
+enum class Pooling { Mean, MeanMax };
+
+// One label a sequence: pooling over poolMask -> tanh pooler -> (+ headResidual) -> classifier.
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                   int64_t numLabels);
+                   int64_t numLabels, Pooling pooling = Pooling::Mean);
 
  protected:
   void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
             ModelOutput& output) override;
 
  private:
+  Pooling pooling_;
   std::shared_ptr<Linear> pooler_, classifier_;
 };
 

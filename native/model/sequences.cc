@@ -196,6 +196,60 @@ class SequenceMean : public torch::autograd::Function<SequenceMean> {
   }
 };
 
+class SequenceMax : public torch::autograd::Function<SequenceMax> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weights, const at::Tensor& cuSeqlens) {
+    const int64_t count = cuSeqlens.size(0) - 1, width = x.size(1);
+    const auto rows = x.contiguous();
+    const auto largest = at::zeros({count, width}, x.options().requires_grad(false));
+    // (S,D): the token that each value comes from.
+    const auto from = at::empty({count, width}, cuSeqlens.options()).fill_(-1);
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "sequenceMax", [&] {
+      const int64_t* cu = cuSeqlens.const_data_ptr<int64_t>();
+      const scalar_t* weight = weights.const_data_ptr<scalar_t>();
+      for (int64_t s = 0; s < count; ++s) {
+        scalar_t* best = largest.mutable_data_ptr<scalar_t>() + s * width;
+        int64_t* token = from.mutable_data_ptr<int64_t>() + s * width;
+        for (int64_t t = cu[s]; t < cu[s + 1]; ++t) {
+          if (weight[t] == 0) continue;
+          const scalar_t* in = rows.const_data_ptr<scalar_t>() + t * width;
+          for (int64_t i = 0; i < width; ++i) {
+            if (token[i] >= 0 && in[i] <= best[i]) continue;
+            best[i] = in[i];
+            token[i] = t;
+          }
+        }
+      }
+    });
+    context->save_for_backward({from});
+    context->saved_data["tokens"] = x.size(0);
+    return largest;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto from = context->get_saved_variables()[0];
+    const auto dLargest = gradients[0].contiguous();
+    const int64_t width = dLargest.size(1);
+    const auto dX = at::zeros({context->saved_data["tokens"].toInt(), width}, dLargest.options());
+    AT_DISPATCH_FLOATING_TYPES(dLargest.scalar_type(), "sequenceMaxBackward", [&] {
+      const int64_t* token = from.const_data_ptr<int64_t>();
+      const scalar_t* gradient = dLargest.const_data_ptr<scalar_t>();
+      scalar_t* out = dX.mutable_data_ptr<scalar_t>();
+      for (int64_t j = 0; j < dLargest.numel(); ++j) {
+        if (token[j] >= 0) out[token[j] * width + j % width] = gradient[j];
+      }
+    });
+    return {dX, at::Tensor(), at::Tensor()};
+  }
+};
+
+// (K) in x's dtype: 1 where no weights are given.
+at::Tensor weightsOrOnes(const at::Tensor& weights, const at::Tensor& x) {
+  return weights.defined() ? weights : at::empty({x.size(0)}, x.options().requires_grad(false)).fill_(1);
+}
+
 }  // namespace
 
 at::Tensor shiftTokens(const at::Tensor& x, const at::Tensor& carried, const Sequences& sequences) {
@@ -209,9 +263,11 @@ at::Tensor lastTokens(const at::Tensor& x, const at::Tensor& carried, const Sequ
 }
 
 at::Tensor sequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
-  const auto mask =
-      weights.defined() ? weights : at::empty({sequences.tokens}, x.options().requires_grad(false)).fill_(1);
-  return SequenceMean::apply(x, mask, sequences.cuSeqlens);
+  return SequenceMean::apply(x, weightsOrOnes(weights, x), sequences.cuSeqlens);
+}
+
+at::Tensor sequenceMax(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
+  return SequenceMax::apply(x, weightsOrOnes(weights, x), sequences.cuSeqlens);
 }
 
 }  // namespace aegir::model

@@ -51,4 +51,8 @@ at::Tensor lastTokens(const at::Tensor& x, const at::Tensor& carried, const Sequ
 // where there is none.
 at::Tensor sequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences);
 
+// (S,D): largest value of each channel over the tokens with weight 1, or over all tokens; zero where there is
+// none. The gradient goes to the first token that has it.
+at::Tensor sequenceMax(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences);
+
 }  // namespace aegir::model

@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { AegirForColumnAnnotation } from "../../lib/model/index.js";
+import type { NativeTensor } from "../../lib/native/contract.js";
+import { native } from "../../lib/native/load.js";
+import { dispose, expectClose, idTensor, indexTensor, values } from "./support.js";
+
+const geometry = { archLayout: ["w2"], dModel: 32, headSize: 16, numLabels: 5, dtype: "f64" } as const;
+const rows = [
+  [97, 98, 99, 100],
+  [49, 50, 51, 52],
+  [32, 97, 97, 0],
+];
+
+async function logitsOf(model: AegirForColumnAnnotation, ids: number[][], poolMask?: NativeTensor) {
+  const inputIds = idTensor(ids);
+  using output = await model.forward({ inputIds, poolMask });
+  inputIds.dispose();
+  return values(output.logits);
+}
+
+/** The weights of a model that pools by the mean, in one that pools by mean and maximum: `share` of them on the maximum. */
+function meanMaxLike(mean: AegirForColumnAnnotation, share: number): AegirForColumnAnnotation {
+  const both = new AegirForColumnAnnotation({ ...geometry, pooling: "mean+max" });
+  const weights = mean.stateDict();
+  const own = weights["pooler.weight"]!;
+  const [onMean, onMax] = [own.mul(1 - share), own.mul(share)];
+  const wide = native().Tensor.cat([onMean, onMax], 1);
+  both.loadStateDict({ ...weights, "pooler.weight": wide });
+  dispose(onMean, onMax, wide, ...Object.values(weights));
+  return both;
+}
+
+describe("pooling by mean and maximum", () => {
+  const mean = new AegirForColumnAnnotation(geometry, { seed: 5 });
+
+  it("without weight on the maximum is pooling by the mean", async () => {
+    const both = meanMaxLike(mean, 0);
+    expectClose(await logitsOf(both, rows), await logitsOf(mean, rows), "logits", 1e-14);
+    both.dispose();
+  });
+
+  it("takes the maximum over the pooled tokens alone: of one token it is that token", async () => {
+    const both = meanMaxLike(mean, 1);
+    const one = native().Tensor.fromData(
+      rows.flatMap(() => [0, 0, 1, 0]),
+      [3, 4],
+      "bool",
+    );
+    expectClose(await logitsOf(both, rows, one), await logitsOf(mean, rows, one), "logits", 1e-14);
+    const whole = await logitsOf(both, rows);
+    expect(whole).not.toEqual(await logitsOf(both, rows, one));
+    dispose(one, both);
+  });
+
+  it("has the gradient of finite differences", async () => {
+    const both = meanMaxLike(mean, 0.5);
+    const labels = indexTensor([0, 3, 1]);
+    const inputIds = idTensor(rows);
+    const lossOf = async (grad: boolean) => {
+      using output = await both.forward({ inputIds }, { grad });
+      const { loss, logp } = await native().crossEntropy(both.lane, { logits: output.logits, labels });
+      if (grad) await native().backward(both.lane, [loss], [1]);
+      const value = loss.item();
+      dispose(loss, logp);
+      return value;
+    };
+    await lossOf(true);
+    const gradients = both.native.gradients();
+    const weights = both.stateDict();
+    for (const [name, at] of [
+      ["backbone.byteEmbedding.weight", 97 * 32 + 3],
+      ["backbone.stage0.encoder.norm.gain", 7],
+      ["pooler.weight", 40],
+    ] as const) {
+      const [analytic, flat] = [values(gradients[name]!)[at]!, values(weights[name]!)];
+      const moved = async (by: number) => {
+        const copy = Float64Array.from(flat);
+        copy[at]! += by;
+        const tensor = native().Tensor.fromData(copy, weights[name]!.shape, "f64");
+        const original = weights[name]!.clone();
+        both.loadStateDict({ ...weights, [name]: tensor });
+        const value = await lossOf(false);
+        both.loadStateDict({ ...weights, [name]: original });
+        dispose(tensor, original);
+        return value;
+      };
+      const numeric = ((await moved(1e-5)) - (await moved(-1e-5))) / 2e-5;
+      expect(Math.abs(numeric - analytic), name).toBeLessThan(1e-7 * Math.max(1, Math.abs(numeric)));
+    }
+    dispose(labels, inputIds, both, ...Object.values(gradients), ...Object.values(weights));
+  });
+
+  it("frees its models", () => {
+    mean.dispose();
+  });
+});

@@ -28,8 +28,10 @@ export function addModelOptions(command: Command): Command {
     .option("--d-model <n,…>", "width of each stage, outermost first", numbers)
     .option("--head-size <n>", "channels of a head", number)
     .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number)
-    .addOption(
-      new Option("--pooling <name>", "how a column's tokens are summed up").choices(["mean", "mean+max"]),
+    .option(
+      "--pooling <name,…>",
+      "what the head reads: mean, max (of the column), context (default: mean)",
+      (text) => text.split(","),
     );
 }
 

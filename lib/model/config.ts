@@ -7,6 +7,7 @@ import type {
   BlockSpec,
   LoraRanks,
   NgramConfig,
+  Pooling,
   StageConfig,
 } from "../native/contract.js";
 import { type ArchLayout, parseLayout } from "./layout.js";
@@ -71,8 +72,12 @@ const annotatorSchema = z.strictObject({
   labels: z.array(z.string()).min(1).readonly().optional(),
   /** Number of classes where they have no names. */
   numLabels: positive.optional(),
-  /** How the head sums up a column's tokens: their mean, or mean and maximum side by side. */
-  pooling: z.enum(["mean", "mean+max"]).default("mean"),
+  /** What the head reads side by side: "mean" and "max" of the column's own tokens, and "context", the mean of all others. */
+  pooling: z
+    .array(z.enum(["mean", "max", "context"]))
+    .min(1)
+    .readonly()
+    .default(["mean"]),
 });
 
 export type ModelPreset = NonNullable<z.input<typeof causalLMSchema>["preset"]>;
@@ -97,7 +102,7 @@ export interface ResolvedBackbone {
 
 export interface ResolvedAnnotator extends ResolvedBackbone {
   labels: string[];
-  pooling: "mean" | "mean+max";
+  pooling: Pooling[];
 }
 
 interface PresetShape {
@@ -138,7 +143,7 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
   if (repeated !== undefined)
     throw new AegirError("ERR_CONFIG", `model options.labels: '${repeated}' occurs twice`);
-  return { ...resolveBackbone(backbone, "annotation"), labels: [...names], pooling };
+  return { ...resolveBackbone(backbone, "annotation"), labels: [...names], pooling: [...pooling] };
 }
 
 /**

@@ -230,9 +230,11 @@ export interface BackboneConfig {
   dtype?: "f32" | "f64";
 }
 
+export type Pooling = "mean" | "max" | "context";
+
 export interface AnnotatorConfig extends BackboneConfig {
-  /** Default "mean". */
-  pooling?: "mean" | "mean+max";
+  /** What the head reads side by side: mean or max over poolMask, "context": the mean over the other tokens. */
+  pooling: Pooling[];
   numLabels: number;
 }
 

@@ -160,15 +160,24 @@ std::shared_ptr<BackboneConfig> backboneConfig(const Napi::Object& object) {
   return config;
 }
 
+std::vector<model::Pooling> poolingField(const Napi::Object& object) {
+  std::vector<model::Pooling> pooling;
+  for (const auto& name : stringList(object.Get("pooling"), "pooling")) {
+    const bool known = name == "mean" || name == "max" || name == "context";
+    check(known, ErrorCode::Config, "pooling: expected mean, max or context, got '", name, "'");
+    pooling.push_back(name == "mean"  ? model::Pooling::Mean
+                      : name == "max" ? model::Pooling::Max
+                                      : model::Pooling::Context);
+  }
+  check(!pooling.empty(), ErrorCode::Config, "pooling: expected at least one of mean, max, context");
+  return pooling;
+}
+
 std::shared_ptr<torch::nn::Module> makeAnnotator(Napi::Object object, at::Generator generator) {
   const auto config = backboneConfig(object);
-  const std::string pooling = isAbsent(object.Get("pooling")) ? "mean" : stringField(object, "pooling");
-  check(pooling == "mean" || pooling == "mean+max", ErrorCode::Config,
-        "pooling: expected mean or mean+max, got '", pooling, "'");
   return std::make_shared<model::ColumnAnnotation>(
       model::InitContext{config->init, std::move(generator), config->dtype}, config,
-      integerField(object, "numLabels", 1),
-      pooling == "mean" ? model::Pooling::Mean : model::Pooling::MeanMax);
+      integerField(object, "numLabels", 1), poolingField(object));
 }
 
 std::shared_ptr<torch::nn::Module> makeCausalLM(Napi::Object object, at::Generator generator) {

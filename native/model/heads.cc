@@ -1,7 +1,10 @@
 #include "native/model/heads.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/rsub.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 
@@ -34,25 +37,32 @@ void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const 
 }
 
 ColumnAnnotation::ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                                   int64_t numLabels, Pooling pooling)
-    : Model(context, config), pooling_(pooling) {
+                                   int64_t numLabels, std::vector<Pooling> pooling)
+    : Model(context, config), pooling_(std::move(pooling)) {
   const int64_t d = config->stages[0].dModel;
   const auto linear = [&](int64_t in, int64_t out) {
     return std::make_shared<Linear>(uniform(context, {out, in}, 1 / std::sqrt(static_cast<double>(in))),
                                     constant(context, {out}, 0));
   };
-  pooler_ = register_module("pooler", linear(pooling == Pooling::Mean ? d : 2 * d, d));
+  pooler_ = register_module("pooler", linear(d * static_cast<int64_t>(pooling_.size()), d));
   classifier_ = register_module("classifier", linear(d, numLabels));
+}
+
+// (S,D)
+at::Tensor ColumnAnnotation::summary(const at::Tensor& hidden, const Prefix& prefix, Pooling pooling) const {
+  const auto& sequences = prefix.packing.sequences;
+  const auto& weights = prefix.poolWeights;
+  if (pooling == Pooling::Mean) return sequenceMean(hidden, weights, sequences);
+  if (pooling == Pooling::Max) return sequenceMax(hidden, weights, sequences);
+  if (!weights.defined()) return at::zeros({sequences.count, hidden.size(1)}, hidden.options());
+  return sequenceMean(hidden, 1 - weights, sequences);
 }
 
 void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix,
                             const at::Tensor& headResidual, ModelOutput& output) {
-  const auto& sequences = prefix.packing.sequences;
-  auto summary = sequenceMean(backbone.hidden, prefix.poolWeights, sequences);
-  if (pooling_ == Pooling::MeanMax) {
-    summary = at::cat({summary, sequenceMax(backbone.hidden, prefix.poolWeights, sequences)}, 1);
-  }
-  output.pooled = at::tanh(pooler_->forward(summary));
+  std::vector<at::Tensor> summaries;
+  for (const auto pooling : pooling_) summaries.push_back(summary(backbone.hidden, prefix, pooling));
+  output.pooled = at::tanh(pooler_->forward(summaries.size() == 1 ? summaries[0] : at::cat(summaries, 1)));
   auto embedding = output.pooled;
   if (headResidual.defined()) {
     check(headResidual.sizes() == embedding.sizes(), ErrorCode::Shape, "headResidual: expected ",

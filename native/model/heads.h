@@ -48,21 +48,24 @@ class CausalLM : public Model {
   std::shared_ptr<Linear> head_;
 };
 
-// How an annotation head sums up the tokens of poolMask: their mean, or mean and maximum side by side.
-enum class Pooling { Mean, MeanMax };
+// What an annotation head reads of a sequence: mean or maximum over the tokens of poolMask, mean over the
+// others.
+enum class Pooling { Mean, Max, Context };
 
-// One label a sequence: pooling over poolMask -> tanh pooler -> (+ headResidual) -> classifier.
+// One label a sequence: summaries side by side -> tanh pooler -> (+ headResidual) -> classifier.
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                   int64_t numLabels, Pooling pooling = Pooling::Mean);
+                   int64_t numLabels, std::vector<Pooling> pooling = {Pooling::Mean});
 
  protected:
   void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
             ModelOutput& output) override;
 
  private:
-  Pooling pooling_;
+  at::Tensor summary(const at::Tensor& hidden, const Prefix& prefix, Pooling pooling) const;
+
+  std::vector<Pooling> pooling_;
   std::shared_ptr<Linear> pooler_, classifier_;
 };
 

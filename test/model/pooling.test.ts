@@ -20,7 +20,7 @@ async function logitsOf(model: AegirForColumnAnnotation, ids: number[][], poolMa
 
 /** The weights of a model that pools by the mean, in one that pools by mean and maximum: `share` of them on the maximum. */
 function meanMaxLike(mean: AegirForColumnAnnotation, share: number): AegirForColumnAnnotation {
-  const both = new AegirForColumnAnnotation({ ...geometry, pooling: "mean+max" });
+  const both = new AegirForColumnAnnotation({ ...geometry, pooling: ["mean", "max"] });
   const weights = mean.stateDict();
   const own = weights["pooler.weight"]!;
   const [onMean, onMax] = [own.mul(1 - share), own.mul(share)];
@@ -30,7 +30,7 @@ function meanMaxLike(mean: AegirForColumnAnnotation, share: number): AegirForCol
   return both;
 }
 
-describe("pooling by mean and maximum", () => {
+describe("pooling", () => {
   const mean = new AegirForColumnAnnotation(geometry, { seed: 5 });
 
   it("without weight on the maximum is pooling by the mean", async () => {
@@ -50,6 +50,26 @@ describe("pooling by mean and maximum", () => {
     const whole = await logitsOf(both, rows);
     expect(whole).not.toEqual(await logitsOf(both, rows, one));
     dispose(one, both);
+  });
+
+  it("reads the mean of the other tokens as context, zero where there are none", async () => {
+    const all = new AegirForColumnAnnotation({ ...geometry, pooling: ["mean", "context"] });
+    const weights = mean.stateDict();
+    const nothing = native().Tensor.full([32, 32], 0, "f64");
+    const wide = native().Tensor.cat([nothing, weights["pooler.weight"]!], 1);
+    all.loadStateDict({ ...weights, "pooler.weight": wide });
+    const mask = (values: number[]) =>
+      native().Tensor.fromData(
+        rows.flatMap(() => values),
+        [3, 4],
+        "bool",
+      );
+    const [own, others] = [mask([0, 0, 1, 1]), mask([1, 1, 0, 0])];
+    expectClose(await logitsOf(all, rows, own), await logitsOf(mean, rows, others), "logits", 1e-14);
+    // Without a mask every token is the column's own: the pooler sees zeros.
+    const unmasked = await logitsOf(all, rows);
+    expectClose(unmasked.slice(0, 5), unmasked.slice(5, 10), "logits of rows", 0);
+    dispose(nothing, wide, own, others, all, ...Object.values(weights));
   });
 
   it("has the gradient of finite differences", async () => {

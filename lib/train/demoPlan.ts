@@ -45,7 +45,12 @@ export function realPlan(quick: boolean): DemoPlan {
   const steps = quick ? 24 : 150;
   return {
     // Real columns repeat words that n-grams know after a few steps.
-    model: { archLayout: ["w3"], dModel: 64, ngrams: { buckets: 32_768, width: 32 } },
+    model: {
+      archLayout: ["w3"],
+      dModel: 64,
+      ngrams: { buckets: 32_768, width: 32 },
+      pooling: ["mean", "max", "context"],
+    },
     serialise: { maxTokens: 96, maxContext: 2, targetCells: 6 },
     specialist: { steps: quick ? 40 : 200, batchRows: 48, lr: 3e-3, validateEvery: 100, saveEvery: 100 },
     primary: { steps, batchRows: 48, lr: 3e-3 },

@@ -36,6 +36,14 @@ Sequences makeSequences(const at::Tensor& cuSeqlens, int64_t tokens) {
   return result;
 }
 
+Sequences Sequences::to(at::Device device) const {
+  return {cuSeqlens.to(device), sequenceOf.to(device), previous.to(device), last.to(device), count, tokens};
+}
+
+Packing Packing::to(at::Device device) const {
+  return {sequences.to(device), position.defined() ? position.to(device) : position, batch, tokens};
+}
+
 at::Tensor Packing::pack(const at::Tensor& values) const {
   const auto flat = values.reshape({batch * tokens});
   return position.defined() ? flat.index_select(0, position) : flat;
@@ -109,13 +117,14 @@ Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, co
   return packing;
 }
 
-std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& rows) {
-  checkIndex("rows", rows);
+std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& givenRows) {
+  checkIndex("rows", givenRows);
   const auto& old = packing.sequences;
-  const int64_t count = rows.size(0);
+  const int64_t count = givenRows.size(0);
   check(count >= 1, ErrorCode::Argument, "rows: expected at least one row");
-  const bool inRange = rows.min().item<int64_t>() >= 0 && rows.max().item<int64_t>() < old.count;
+  const bool inRange = givenRows.min().item<int64_t>() >= 0 && givenRows.max().item<int64_t>() < old.count;
   check(inRange, ErrorCode::Argument, "rows: every entry must lie in 0..", old.count - 1);
+  const auto rows = givenRows.to(old.cuSeqlens.device());
   const auto starts = old.cuSeqlens.index_select(0, rows);
   const auto lengths = old.cuSeqlens.index_select(0, rows + 1) - starts;
   const auto cuSeqlens = withLeadingZero(at::cumsum(lengths, 0));
@@ -208,9 +217,25 @@ at::Tensor lastTokens(const at::Tensor& x, const at::Tensor& carried, const Sequ
   return tokenTable(x, carried, sequences).index_select(0, sequences.last);
 }
 
+namespace {
+
+// The same in ATen operators, for tensors on a GPU.
+at::Tensor plainSequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
+  const auto total =
+      at::zeros({sequences.count}, weights.options()).index_add(0, sequences.sequenceOf, weights);
+  const auto share =
+      weights / at::where(total == 0, at::Scalar(1), total).index_select(0, sequences.sequenceOf);
+  const auto weighted = at::where(share.unsqueeze(1) == 0, at::Scalar(0), x * share.unsqueeze(1));
+  return at::zeros({sequences.count, x.size(1)}, x.options().requires_grad(false))
+      .index_add(0, sequences.sequenceOf, weighted);
+}
+
+}  // namespace
+
 at::Tensor sequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
   const auto mask =
       weights.defined() ? weights : at::empty({sequences.tokens}, x.options().requires_grad(false)).fill_(1);
+  if (!x.is_cpu()) return plainSequenceMean(x, mask, sequences);
   return SequenceMean::apply(x, mask, sequences.cuSeqlens);
 }
 

@@ -4,6 +4,7 @@
 #include "native/bindings/instance.h"
 #include "native/bindings/register.h"
 #include "native/core/allocator.h"
+#include "native/cuda/loader.h"
 
 namespace {
 
@@ -16,6 +17,7 @@ constexpr Register kBindings[] = {aegir::registerTensor, aegir::registerScope,  
                                   aegir::registerSwarm,  aegir::registerRl};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
+  aegir::cuda::openPlugin();  // before anything can ask libtorch for CUDA
   aegir::installCachingAllocator();
   env.SetInstanceData(new aegir::Instance(env));
   for (Register add : kBindings) add(env, exports);

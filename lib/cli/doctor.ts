@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { packageRoot, setupCommand } from "../../scripts/build/libtorch.mjs";
 import { AegirError } from "../errors.js";
+import type { CudaInfo } from "../native/contract.js";
 import { libtorchInUse, namedElsewhere, sourceOf } from "../native/libtorch.js";
 import { loadAddon } from "../native/load.js";
 
@@ -15,7 +16,7 @@ export interface Diagnosis {
   addon: { path: string; kind: "built" | "prebuilt"; torchBuilt: string; torchLoaded: string } | null;
   threads: number | null;
   simd: string | null;
-  cuda: { available: boolean; reason: string };
+  cuda: CudaInfo;
   problems: { code: string; message: string }[];
   notes: string[];
 }
@@ -36,7 +37,7 @@ export function diagnose(): Diagnosis {
     addon: null,
     threads: null,
     simd: null,
-    cuda: { available: false, reason: "the addon is not loaded" },
+    cuda: { available: false, reason: "the addon is not loaded", plugin: null, devices: [] },
     problems: [],
     notes: [],
   };
@@ -74,7 +75,7 @@ export function printDiagnosis(diagnosis: Diagnosis): void {
     ["addon", addon ? `${addon.path} (${addon.kind}, for torch ${addon.torchBuilt})` : "none"],
     ["threads", String(threads ?? "unknown")],
     ["simd", simd ?? "unknown"],
-    ["cuda", `${cuda.available ? "available" : "not available"}${cuda.reason ? `: ${cuda.reason}` : ""}`],
+    ["cuda", cuda.available ? cuda.devices.join(", ") : `not available: ${cuda.reason}`],
   ];
   const lines = rows.map(([name, value]) => `${name.padEnd(12)}${value}`);
   for (const note of diagnosis.notes) lines.push(`note        ${note}`);

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type {
+  DeviceName,
   ModelInput,
   ModelOutput,
   NativeLane,
@@ -10,6 +11,7 @@ import type {
   RestInput,
 } from "../native/contract.js";
 import { native as addon } from "../native/load.js";
+import { resolveDevice } from "../tensor/device.js";
 import { Lane, withSignal } from "../tensor/lane.js";
 import type { ResolvedBackbone } from "./config.js";
 import { parseLayout } from "./layout.js";
@@ -24,6 +26,8 @@ export interface ModelRuntime {
   threads?: number;
   /** Name of the model and of its own lane. */
   name?: string;
+  /** Where the parameters lie and the model computes; default "cpu". Inputs may lie anywhere, outputs lie here. */
+  device?: DeviceName | "auto";
 }
 
 /** What annotation models and causal language models share: a native module and the lane that it runs on. */
@@ -39,6 +43,7 @@ export abstract class AegirModel<Output> {
     readonly options: ResolvedBackbone,
     runtime: ModelRuntime,
   ) {
+    if (runtime.device !== undefined) native.to(resolveDevice(runtime.device));
     this.geometry = geometryOf(options);
     this.name = runtime.name ?? native.kind;
     this.ownsLane = runtime.lane === undefined;
@@ -89,6 +94,10 @@ export abstract class AegirModel<Output> {
 
   get numParameters(): number {
     return this.native.numParameters;
+  }
+
+  get device(): DeviceName {
+    return this.native.device;
   }
 
   get frozen(): boolean {

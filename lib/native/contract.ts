@@ -78,7 +78,8 @@ export interface NativeTensor extends Disposable {
   transpose(dim0: number, dim1: number): NativeTensor;
   slice(dim: number, start: number, end: number): NativeTensor;
   indexSelect(dim: number, index: NativeTensor): NativeTensor;
-  to(dtype: Dtype): NativeTensor;
+  /** In another dtype, or a copy on another device. */
+  to(target: Dtype | DeviceName): NativeTensor;
   clone(): NativeTensor;
   detach(): NativeTensor;
   /** Same shape, dtype and bits (NaN equals NaN of the same bits). */
@@ -143,6 +144,16 @@ export interface MemoryInfo {
   allocator: { reservedBytes: number; cachedBytes: number; hits: number; misses: number };
 }
 
+export interface CudaInfo {
+  available: boolean;
+  /** Why not; empty where it is available. */
+  reason: string;
+  /** Path of the plug-in where it is open. */
+  plugin: string | null;
+  /** Names, by number. */
+  devices: string[];
+}
+
 export interface AddonInfo {
   version: string;
   /** torch version that the addon was compiled against, and the one it runs on. */
@@ -150,7 +161,7 @@ export interface AddonInfo {
   torchLoaded: string;
   threads: number;
   simd: "sse2" | "avx2" | "avx512";
-  cuda: { available: boolean; reason: string };
+  cuda: CudaInfo;
 }
 
 // ---- modules and models ------------------------------------------------------------------------------------------
@@ -179,6 +190,9 @@ export interface NativeModule {
   gradients(): Record<string, NativeTensor>;
   /** requires_grad off for good. */
   freeze(): void;
+  readonly device: DeviceName;
+  /** Moves the parameters; handles on them stay where they were. No call may be running on the module. */
+  to(device: DeviceName): void;
   dispose(): void;
 }
 

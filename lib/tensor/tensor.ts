@@ -37,18 +37,26 @@ export const Tensor = {
    */
   from(data: NestedArray | TensorData, options: TensorFromOptions = {}): Tensor {
     const given = parseOptions("Tensor.from options", fromSchema, options);
-    onDevice(given.device);
-    if (ArrayBuffer.isView(data)) {
-      return native().Tensor.fromData(data, given.shape ?? [data.length], given.dtype ?? dtypeOfArray(data));
-    }
-    const { values, shape, boolean } = flatten(data);
-    return native().Tensor.fromData(values, given.shape ?? shape, given.dtype ?? (boolean ? "bool" : "f32"));
+    return onDevice(given.device, () => {
+      if (ArrayBuffer.isView(data)) {
+        return native().Tensor.fromData(
+          data,
+          given.shape ?? [data.length],
+          given.dtype ?? dtypeOfArray(data),
+        );
+      }
+      const { values, shape, boolean } = flatten(data);
+      return native().Tensor.fromData(
+        values,
+        given.shape ?? shape,
+        given.dtype ?? (boolean ? "bool" : "f32"),
+      );
+    });
   },
 
   full(shape: number[], value: number, options: TensorFillOptions = {}): Tensor {
     const given = parseOptions("Tensor.full options", fillSchema, options);
-    onDevice(given.device);
-    return native().Tensor.full(shape, value, given.dtype);
+    return onDevice(given.device, () => native().Tensor.full(shape, value, given.dtype));
   },
 
   zeros(shape: number[], options: TensorFillOptions = {}): Tensor {
@@ -62,15 +70,13 @@ export const Tensor = {
   /** Standard normal values. */
   randn(shape: number[], generator: Generator, options: TensorRandomOptions = {}): Tensor {
     const given = parseOptions("Tensor.randn options", randomSchema, options);
-    onDevice(given.device);
-    return native().Tensor.randn(shape, given.dtype, generator.native);
+    return onDevice(given.device, () => native().Tensor.randn(shape, given.dtype, generator.native));
   },
 
   /** Uniform values in [0, 1). */
   rand(shape: number[], generator: Generator, options: TensorRandomOptions = {}): Tensor {
     const given = parseOptions("Tensor.rand options", randomSchema, options);
-    onDevice(given.device);
-    return native().Tensor.rand(shape, given.dtype, generator.native);
+    return onDevice(given.device, () => native().Tensor.rand(shape, given.dtype, generator.native));
   },
 
   cat(tensors: Tensor[], dim = 0): Tensor {
@@ -86,11 +92,16 @@ export const Tensor = {
   },
 };
 
-/** Tensors are made in the CPU's memory; a device that is not there is an error before anything is copied. */
-function onDevice(wanted: DeviceName | "auto" | undefined): void {
-  const found = resolveDevice(wanted);
-  if (found !== "cpu")
-    throw new AegirError("ERR_DEVICE", `device: tensors on "${found}" are not built in this version`);
+/** Tensors are made in the CPU's memory and then copied; a device that is not there is an error before anything is made. */
+function onDevice(wanted: DeviceName | "auto" | undefined, make: () => Tensor): Tensor {
+  const device = resolveDevice(wanted);
+  const made = make();
+  if (device === "cpu") return made;
+  try {
+    return made.to(device);
+  } finally {
+    made.dispose();
+  }
 }
 
 function dtypeOfArray(data: TensorData): Dtype {

@@ -6,6 +6,7 @@
 #include "native/bindings/lane.h"
 #include "native/bindings/tensor.h"
 #include "native/core/dtype.h"
+#include "native/cuda/loader.h"
 
 namespace aegir {
 namespace {
@@ -109,6 +110,22 @@ at::ScalarType dtypeArg(const Napi::Value& value, const std::string& argument) {
   if (!dtype)
     fail(ErrorCode::Dtype, argument, ": expected f32, f64, bf16, i64, bool or u8, got '", name, "'");
   return *dtype;
+}
+
+at::Device deviceArg(const Napi::Value& value, const std::string& argument) {
+  const std::string name = stringArg(value, argument);
+  if (name == "cpu") return at::Device(at::kCPU);
+  const bool plain = name == "cuda",
+             numbered = name.rfind("cuda:", 0) == 0 && name.size() <= 8 &&
+                        name.find_first_not_of("0123456789", 5) == std::string::npos && name.size() > 5;
+  check(plain || numbered, ErrorCode::Device, argument, ": expected cpu, cuda or cuda:<n>, got '", name, "'");
+  const cuda::Status& status = cuda::status();
+  check(status.reason.empty(), ErrorCode::Device, argument, ": '", name,
+        "' is not usable here: ", status.reason);
+  const int index = plain ? 0 : std::stoi(name.substr(5));
+  check(index < static_cast<int>(status.devices.size()), ErrorCode::Device, argument, ": '", name,
+        "' is not there, there are ", status.devices.size(), " devices");
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
 double numberField(const Napi::Object& object, const char* name) { return numberArg(object.Get(name), name); }

@@ -38,6 +38,8 @@ std::vector<std::string> stringList(const Napi::Value& value, const std::string&
 // Non-negative sizes whose product fits an int64.
 std::vector<int64_t> shapeArg(const Napi::Value& value, const std::string& argument);
 at::ScalarType dtypeArg(const Napi::Value& value, const std::string& argument);
+// "cpu", "cuda" or "cuda:<n>"; ERR_DEVICE with the reason where there is no such device.
+at::Device deviceArg(const Napi::Value& value, const std::string& argument);
 
 // Fields of an options object; absent is undefined or null.
 double numberField(const Napi::Object& object, const char* name);

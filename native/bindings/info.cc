@@ -6,6 +6,7 @@
 #include "native/bindings/instance.h"
 #include "native/bindings/register.h"
 #include "native/core/lane.h"
+#include "native/cuda/loader.h"
 #include "native/kernels/simd_level.h"
 
 #ifndef AEGIR_VERSION
@@ -25,18 +26,27 @@ std::string loadedTorchVersion() {
   return config.substr(from, config.find_first_of(", \n", from) - from);
 }
 
+Napi::Object cudaInfo(Napi::Env env) {
+  const cuda::Status& status = cuda::status();
+  auto info = Napi::Object::New(env);
+  info.Set("available", status.reason.empty());
+  info.Set("reason", status.reason);
+  info.Set("plugin", status.plugin.empty() ? env.Null() : Napi::String::New(env, status.plugin));
+  auto devices = Napi::Array::New(env);
+  for (const auto& name : status.devices) devices.Set(devices.Length(), name);
+  info.Set("devices", devices);
+  return info;
+}
+
 Napi::Value info(const Napi::CallbackInfo& call) {
   auto env = call.Env();
-  auto cuda = Napi::Object::New(env);
-  cuda.Set("available", false);
-  cuda.Set("reason", "this build has no CUDA plug-in");
   auto result = Napi::Object::New(env);
   result.Set("version", AEGIR_VERSION);
   result.Set("torchBuilt", TORCH_VERSION);
   result.Set("torchLoaded", loadedTorchVersion());
   result.Set("threads", defaultIntraOpThreads());
   result.Set("simd", kernels::simdLevelName(kernels::simdLevel()));
-  result.Set("cuda", cuda);
+  result.Set("cuda", cudaInfo(env));
   return result;
 }
 

@@ -128,6 +128,16 @@ Napi::Value ModuleHandle::freeze(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+Napi::Value ModuleHandle::device(const Napi::CallbackInfo& info) {
+  const auto parameters = native().module->parameters();
+  return Napi::String::New(info.Env(), parameters.empty() ? "cpu" : parameters.front().device().str());
+}
+
+Napi::Value ModuleHandle::to(const Napi::CallbackInfo& info) {
+  native().module->to(deviceArg(info[0], "device"));
+  return info.Env().Undefined();
+}
+
 void registerModuleKind(Napi::Env env, const std::string& kind, ModuleFactory factory) {
   instanceOf(env).moduleFactories[kind] = std::move(factory);
 }
@@ -138,7 +148,8 @@ void registerModule(Napi::Env env, Napi::Object exports) {
                   {M::getter<&M::kind>("kind"), M::getter<&M::frozen>("frozen"),
                    M::getter<&M::numParameters>("numParameters"), M::method<&M::parameters>("parameters"),
                    M::method<&M::stateDict>("stateDict"), M::method<&M::loadStateDict>("loadStateDict"),
-                   M::method<&M::gradients>("gradients"), M::method<&M::freeze>("freeze")});
+                   M::method<&M::gradients>("gradients"), M::method<&M::freeze>("freeze"),
+                   M::getter<&M::device>("device"), M::method<&M::to>("to")});
   setFunction<createModule>(exports, "createModule");
 }
 

@@ -33,6 +33,8 @@ class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
   Napi::Value loadStateDict(const Napi::CallbackInfo& info);
   Napi::Value gradients(const Napi::CallbackInfo& info);
   Napi::Value freeze(const Napi::CallbackInfo& info);
+  Napi::Value device(const Napi::CallbackInfo& info);
+  Napi::Value to(const Napi::CallbackInfo& info);
 };
 
 // A registerX function makes a kind known: registerModuleKind(env, "router", [](Napi::Object config,

@@ -247,11 +247,14 @@ Napi::Value TensorHandle::indexSelect(const Napi::CallbackInfo& info) {
   const bool inside = index.numel() == 0 ||
                       (index.min().item().toLong() >= 0 && index.max().item().toLong() < self.size(dim));
   check(inside, ErrorCode::Argument, "index: expected values from 0 to ", self.size(dim) - 1);
-  return wrapTensor(info.Env(), at::index_select(self, dim, index));
+  return wrapTensor(info.Env(), at::index_select(self, dim, index.to(self.device())));
 }
 
 Napi::Value TensorHandle::to(const Napi::CallbackInfo& info) {
-  return wrapTensor(info.Env(), native().to(dtypeArg(info[0], "dtype")));
+  const std::string target = stringArg(info[0], "target");
+  const bool device = target == "cpu" || target.rfind("cuda", 0) == 0;
+  return wrapTensor(info.Env(), device ? native().to(deviceArg(info[0], "target"))
+                                       : native().to(dtypeArg(info[0], "target")));
 }
 
 Napi::Value TensorHandle::clone(const Napi::CallbackInfo& info) {
@@ -281,7 +284,7 @@ Napi::Value TensorHandle::maxAbsDiff(const Napi::CallbackInfo& info) {
         other.sizes());
   if (self.numel() == 0) return Napi::Number::New(info.Env(), 0);
   const at::Tensor a = self.detach().to(at::kDouble);
-  const at::Tensor b = other.detach().to(at::kDouble);
+  const at::Tensor b = other.detach().to(a.options());
   // Equal infinities differ by 0, not by NaN.
   const at::Tensor difference = at::abs(at::sub(a, b)).masked_fill_(at::eq(a, b), 0.0);
   return Napi::Number::New(info.Env(), at::amax(difference).item().toDouble());

@@ -9,10 +9,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "native/core/error.h"
+#include "native/cuda/loader.h"
 
 namespace aegir::kernels {
 
@@ -61,6 +63,14 @@ class Checker {
   int comparisons_ = 0;
   int failures_ = 0;
 };
+
+// From here on the operators `<op>Cuda` run their kernels on CPU tensors (native/cuda/emulation).
+inline void openEmulatedCuda() {
+#ifdef AEGIR_EMULATED_CUDA
+  setenv("AEGIR_CUDA_PLUGIN", AEGIR_EMULATED_CUDA, 1);
+#endif
+  cuda::openPlugin();
+}
 
 // Gradients of sum_i <results[i], weights[i]>; zeros for an input that the results do not depend on.
 inline std::vector<at::Tensor> gradients(const std::vector<at::Tensor>& results,

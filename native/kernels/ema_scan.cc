@@ -155,6 +155,7 @@ class EmaScanFunction : public torch::autograd::Function<EmaScanFunction> {
 
 std::tuple<at::Tensor, at::Tensor> emaScan(const EmaScanInput& input) {
   checkEmaScanInput(input);
+  if (!input.x.is_cpu()) return emaScanCuda(input);
   const SequenceLayout layout =
       sequenceLayout(input.x.size(0), input.x.size(1), input.lengths, input.cuSeqlens);
   const at::ScalarType real = accumulateType(input.x.scalar_type());

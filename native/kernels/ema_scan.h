@@ -24,6 +24,9 @@ struct EmaScanInput {
 // ERR_DEVICE or ERR_ARGUMENT naming the argument.
 std::tuple<at::Tensor, at::Tensor> emaScan(const EmaScanInput& input);
 
+// emaScan of tensors on a GPU, through the CUDA plug-in; dtypes that it does not have take the reference.
+std::tuple<at::Tensor, at::Tensor> emaScanCuda(const EmaScanInput& input);
+
 // The same in plain ATen operators, differentiated by autograd: the oracle of tests.
 std::tuple<at::Tensor, at::Tensor> emaScanReference(const EmaScanInput& input);
 

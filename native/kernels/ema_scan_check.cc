@@ -59,11 +59,13 @@ std::vector<at::Tensor> floating(const EmaScanInput& input) {
   return all;
 }
 
-void compare(Checker& checker, const Case& c) {
+using Operator = std::tuple<at::Tensor, at::Tensor> (*)(const EmaScanInput&);
+
+void compare(Checker& checker, const Case& c, Operator run = emaScan) {
   const EmaScanInput source = leaves(randomInput(c), c.type, false);
   const EmaScanInput expected = leaves(source, at::kDouble, false), actual = leaves(source, c.type, true);
   const auto [output, final] = emaScanReference(expected);
-  const auto [kernelOutput, kernelFinal] = emaScan(actual);
+  const auto [kernelOutput, kernelFinal] = run(actual);
   checker.close(c.name + " output", kernelOutput, output, tolerance(c.type));
   checker.close(c.name + " final", kernelFinal, final, tolerance(c.type));
   const std::vector<at::Tensor> weights{at::randn(output.sizes()).to(c.type).to(at::kDouble),
@@ -102,7 +104,26 @@ void badInput(Checker& checker) {
   refuses(ErrorCode::Shape, "initial", [](EmaScanInput& i) { i.initial = i.initial.slice(0, 1); });
 }
 
+// The CUDA kernels on the CPU.
+void emulated(Checker& checker, const std::string& prefix, at::ScalarType type) {
+  const auto check = [&](const Case& c) { compare(checker, c, emaScanCuda); };
+  for (int64_t tokens : {0, 1, 19}) {
+    for (bool initial : {true, false}) {
+      check({prefix + "T " + std::to_string(tokens) + (initial ? " initial" : ""), 3, tokens, 7, type,
+             initial});
+    }
+  }
+  check({prefix + "B 0", 0, 5, 4, type});
+  check({prefix + "D 0", 2, 5, 0, type});
+  for (bool initial : {true, false}) {
+    check({prefix + "ragged", 5, 20, 33, type, initial, {20, 0, 1, 16, 3}});
+    check({prefix + "packed", 1, 30, 160, type, initial, {}, {0, 17, 17, 18, 30}});
+  }
+  check({prefix + "strided", 3, 9, 6, type, true, {9, 4, 8}, {}, true});
+}
+
 int run() {
+  openEmulatedCuda();
   Checker checker;
   const uint64_t seed = 20260102;
   at::manual_seed(seed);
@@ -124,6 +145,8 @@ int run() {
     }
     compare(checker, {prefix + "strided", 3, 9, 6, type, true, {9, 4, 8}, {}, true});
   }
+  emulated(checker, "emulated CUDA f32 ", at::kFloat);
+  emulated(checker, "emulated CUDA bf16 ", at::kBFloat16);
   splitEverywhere(checker);
   badInput(checker);
   return checker.finish("ema_scan_check");

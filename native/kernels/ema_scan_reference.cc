@@ -20,7 +20,7 @@ namespace {
 std::tuple<at::Tensor, at::Tensor> scan(const at::Tensor& xIn, const at::Tensor& pIn,
                                         const at::Tensor& initial, const at::Tensor& lengths) {
   const int64_t batch = xIn.size(0), tokens = xIn.size(1), width = xIn.size(2);
-  const at::Tensor valid = validPositions(batch, tokens, lengths).unsqueeze(-1);                    // (B,M,1)
+  const at::Tensor valid = validPositions(batch, tokens, lengths).unsqueeze(-1).to(xIn.device());   // (B,M,1)
   const at::Tensor x = at::where(valid, xIn.to(accumulateType(xIn.scalar_type())), at::Scalar(0));  // (B,M,D)
   const at::Tensor p =
       at::where(valid, pIn.to(accumulateType(xIn.scalar_type())).unsqueeze(-1), at::Scalar(0));  // (B,M,1)
@@ -48,12 +48,12 @@ void checkEmaScanInput(const EmaScanInput& input) {
         "emaScan x: expected f32, f64 or bf16, got ", type);
   check(p.sizes() == x.sizes().slice(0, 2), ErrorCode::Shape,
         "emaScan p: expected (B,M) = ", x.sizes().slice(0, 2), ", got ", p.sizes());
-  const int64_t sequences = sequenceLayout(x.size(0), x.size(1), input.lengths, input.cuSeqlens).size();
+  const int64_t sequences = sequenceCount(x.size(0), x.size(1), input.lengths, input.cuSeqlens);
   const auto checkKind = [&](const char* name, const at::Tensor& tensor) {
     check(tensor.scalar_type() == type || tensor.scalar_type() == at::kFloat, ErrorCode::Dtype, "emaScan ",
           name, ": expected x's dtype ", type, " or f32, got ", tensor.scalar_type());
-    check(tensor.device().is_cpu(), ErrorCode::Device, "emaScan ", name, ": expected a CPU tensor, got ",
-          tensor.device());
+    check(tensor.device() == x.device(), ErrorCode::Device, "emaScan ", name, ": expected x's device ",
+          x.device(), ", got ", tensor.device());
   };
   checkKind("x", x);
   checkKind("p", p);

@@ -97,7 +97,7 @@ Ngrams ngramsOf(const NgramInput& input) {
   check(input.ids.dim() == 1, ErrorCode::Shape, "ids: expected (K), got ", input.ids.sizes());
   check(input.ids.scalar_type() == at::kLong, ErrorCode::Dtype, "ids: expected i64, got ",
         input.ids.scalar_type());
-  Ngrams result{input.ids.contiguous(), at::Tensor(),
+  Ngrams result{input.ids.cpu().contiguous(), at::Tensor(),
                 sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), sizes, input.table.size(0)};
   check(input.ids.numel() == 0 || input.ids.min().item<int64_t>() >= 0, ErrorCode::Argument,
         "ids: expected no negative id");
@@ -107,7 +107,7 @@ Ngrams ngramsOf(const NgramInput& input) {
         at::IntArrayRef(shape), ", got ", input.history.sizes());
   check(input.history.scalar_type() == at::kLong, ErrorCode::Dtype, "history: expected i64, got ",
         input.history.scalar_type());
-  result.history = input.history.contiguous();
+  result.history = input.history.cpu().contiguous();
   return result;
 }
 
@@ -171,6 +171,7 @@ class NgramEmbeddingFunction : public torch::autograd::Function<NgramEmbeddingFu
 }  // namespace
 
 at::Tensor ngramEmbedding(const NgramInput& input) {
+  if (!input.table.is_cpu()) return ngramEmbeddingReference(input);
   if (at::GradMode::is_enabled() && input.table.requires_grad()) {
     return NgramEmbeddingFunction::apply(input.table, input.ids, input.cuSeqlens,
                                          std::optional<at::Tensor>(input.history), input.sizes);
@@ -189,7 +190,7 @@ at::Tensor ngramBuckets(const NgramInput& input) {
 }
 
 at::Tensor ngramEmbeddingReference(const NgramInput& input) {
-  const at::Tensor buckets = ngramBuckets(input);  // (K,N)
+  const at::Tensor buckets = ngramBuckets(input).to(input.table.device());  // (K,N)
   const at::Tensor rows = input.table.index_select(0, buckets.clamp_min(0).flatten())
                               .view({buckets.size(0), buckets.size(1), input.table.size(1)});
   return at::where(buckets.ge(0).unsqueeze(-1), rows, at::Scalar(0)).sum(1);
@@ -207,7 +208,7 @@ at::Tensor ngramHistory(const NgramInput& input) {
     for (int64_t i = 0; i < past; ++i)
       out[s * past + i] = sequence.before(ngrams.layout.length[s] - 1, past - 1 - i);
   }
-  return next;
+  return next.to(input.ids.device());
 }
 
 }  // namespace aegir::kernels

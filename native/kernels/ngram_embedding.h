@@ -20,7 +20,8 @@ struct NgramInput {
 // (K,W): per token the sum over n of table[bucket_n], where n ids have been read; sequences do not see each
 // other. With h_n = sum_{i<n} (id_{t-i} + 1) B^i and B = 0x9e3779b97f4a7c15, modulo 2^64,
 //   bucket_n = mix(h_n + n B) mod V, mix the finaliser of MurmurHash3.
-// The n-grams are hashed anew in the backward pass rather than kept. Differentiable once in table; the same
+// On a GPU the n-grams are hashed on the CPU, which waits for ids that lie there. On the CPU
+// the n-grams are hashed anew in the backward pass rather than kept. Differentiable once in table; the same
 // result for any number of threads. Throws ERR_SHAPE, ERR_DTYPE or ERR_ARGUMENT naming the argument.
 at::Tensor ngramEmbedding(const NgramInput& input);
 

@@ -24,6 +24,10 @@ struct SequenceLayout {
 SequenceLayout sequenceLayout(int64_t batch, int64_t tokens, const at::Tensor& lengths,
                               const at::Tensor& cuSeqlens);
 
+// The number of sequences, with the same errors; but values that lie on a device are not checked, because
+// reading them would wait for it.
+int64_t sequenceCount(int64_t batch, int64_t tokens, const at::Tensor& lengths, const at::Tensor& cuSeqlens);
+
 // (B,T) bool on the CPU: true at the valid positions of a right-padded batch.
 at::Tensor validPositions(int64_t batch, int64_t tokens, const at::Tensor& lengths);
 

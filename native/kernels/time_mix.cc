@@ -190,11 +190,11 @@ class SquaredReluFunction : public torch::autograd::Function<SquaredReluFunction
 }  // namespace
 
 std::vector<at::Tensor> tokenShiftMix(const TokenShiftMixInput& input) {
-  const SequenceLayout layout = sequenceLayout(1, input.x.size(0), {}, input.cuSeqlens);
   if (input.mu.size(0) > maxShiftMixes ||
       !kernelsServe({input.x, input.mu, input.carried}, input.x.size(1))) {
     return reference::tokenShiftMix(input);
   }
+  const SequenceLayout layout = sequenceLayout(1, input.x.size(0), {}, input.cuSeqlens);
   const at::Tensor carried = input.carried.defined() ? input.carried.contiguous() : at::Tensor();
   return ShiftMixFunction::apply(input.x.contiguous(), input.mu.contiguous(),
                                  std::optional<at::Tensor>(carried), layout.start, layout.length);

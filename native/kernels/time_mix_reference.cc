@@ -1,5 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bucketize.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/layer_norm.h>
@@ -8,7 +10,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/square.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -27,18 +29,16 @@ at::Tensor perHead(const at::Tensor& x, int64_t headSize) {
 
 std::vector<at::Tensor> tokenShiftMix(const TokenShiftMixInput& input) {
   const at::Tensor& x = input.x;
-  const int64_t tokens = x.size(0);
-  const SequenceLayout layout = sequenceLayout(1, tokens, {}, input.cuSeqlens);
-  // Rows of the table [K tokens; S carried rows] that come before each token.
-  std::vector<int64_t> previous;
-  for (int64_t s = 0; s < layout.size(); ++s) {
-    for (int64_t t = 0; t < layout.length[s]; ++t) {
-      previous.push_back(t > 0 ? layout.start[s] + t - 1 : tokens + s);
-    }
-  }
+  const int64_t tokens = x.size(0), sequences = sequenceCount(1, tokens, {}, input.cuSeqlens);
   const at::Tensor carried =
-      input.carried.defined() ? input.carried : at::zeros({layout.size(), x.size(1)}, x.options());
-  const at::Tensor shifted = at::cat({x, carried}).index_select(0, at::tensor(previous, at::kLong));
+      input.carried.defined() ? input.carried : at::zeros({sequences, x.size(1)}, x.options());
+  // Rows of the table [K tokens; S carried rows] that come before each token.
+  const at::Tensor bounds = input.cuSeqlens.to(x.device()), token = at::arange(tokens, bounds.options());
+  const at::Tensor sequence =
+      at::bucketize(token, bounds.narrow(0, 1, sequences), /*out_int32=*/false, /*right=*/true);
+  const at::Tensor previous =
+      at::where(token == bounds.index_select(0, sequence), sequence + tokens, token - 1);
+  const at::Tensor shifted = at::cat({x, carried}).index_select(0, previous);
   const at::Tensor delta = shifted - x;
   std::vector<at::Tensor> mixed;
   for (const at::Tensor& row : input.mu.unbind(0)) mixed.push_back(at::addcmul(x, delta, row));

@@ -242,6 +242,7 @@ bool needsGradient(const Wkv7Input& input) {
 
 std::tuple<at::Tensor, at::Tensor> wkv7(const Wkv7Input& input) {
   checkWkv7Input(input);
+  if (!input.r.is_cpu()) return wkv7Cuda(input);
   const SequenceLayout layout =
       sequenceLayout(input.r.size(0), input.r.size(1), input.lengths, input.cuSeqlens);
   const Wkv7Input ready = contiguous(input);

@@ -27,6 +27,10 @@ struct Wkv7Input {
 // ERR_DEVICE or ERR_ARGUMENT naming the argument.
 std::tuple<at::Tensor, at::Tensor> wkv7(const Wkv7Input& input);
 
+// wkv7 of tensors on a GPU, through the CUDA plug-in; sizes and dtypes that it does not have take the
+// reference.
+std::tuple<at::Tensor, at::Tensor> wkv7Cuda(const Wkv7Input& input);
+
 // The same in plain ATen operators, differentiated by autograd: the oracle of tests.
 std::tuple<at::Tensor, at::Tensor> wkv7Reference(const Wkv7Input& input);
 

@@ -77,16 +77,18 @@ Wkv7Input leaves(const Wkv7Input& source, at::ScalarType type, bool poison) {
   return input;
 }
 
-void compare(Checker& checker, const Case& c) {
+using Operator = std::tuple<at::Tensor, at::Tensor> (*)(const Wkv7Input&);
+
+void compare(Checker& checker, const Case& c, Operator run = wkv7) {
   const Wkv7Input source = leaves(randomInput(c), c.type, false);  // rounded to the dtype under test
   Wkv7Input expected = leaves(source, at::kDouble, false), actual = leaves(source, c.type, true);
   const auto [output, state] = wkv7Reference(expected);
-  const auto [kernelOutput, kernelState] = wkv7(actual);
+  const auto [kernelOutput, kernelState] = run(actual);
   checker.close(c.name + " output", kernelOutput, output, tolerance(c.type));
   checker.close(c.name + " state", kernelState, state, tolerance(c.type));
   {
     const at::NoGradGuard guard;
-    const auto [plainOutput, plainState] = wkv7(actual);
+    const auto [plainOutput, plainState] = run(actual);
     checker.close(c.name + " output without gradients", plainOutput, kernelOutput, 0);
     checker.close(c.name + " state without gradients", plainState, kernelState, 0);
   }
@@ -146,7 +148,23 @@ void badInput(Checker& checker) {
   refuses(ErrorCode::Shape, "cuSeqlens", [](Wkv7Input& x) { x.cuSeqlens = indexTensor({0, 3}); });
 }
 
+// The CUDA kernels on the CPU.
+void emulated(Checker& checker, const std::string& prefix, at::ScalarType type) {
+  const auto check = [&](const Case& c) { compare(checker, c, wkv7Cuda); };
+  for (int64_t headSize : {32, 64, 128}) check({prefix + std::to_string(headSize), 2, 37, 2, headSize, type});
+  for (int64_t tokens : {0, 1, 7, 8, 9, 16, 17}) {
+    check({prefix + "T " + std::to_string(tokens), 2, tokens, 1, 32, type});
+  }
+  check({prefix + "no initial state", 2, 21, 2, 32, type, false});
+  check({prefix + "B 0", 0, 5, 2, 32, type});
+  check({prefix + "ragged", 5, 40, 2, 32, type, true, {40, 0, 1, 16, 33}});
+  check({prefix + "packed", 1, 60, 2, 32, type, true, {}, {0, 17, 17, 18, 60}});
+  check({prefix + "packed from zeros", 1, 40, 2, 64, type, false, {}, {0, 0, 16, 40}});
+  check({prefix + "strided", 3, 19, 2, 32, type, true, {19, 4, 18}, {}, true});
+}
+
 int run() {
+  openEmulatedCuda();
   Checker checker;
   const uint64_t seed = 20260101;
   at::manual_seed(seed);
@@ -171,6 +189,8 @@ int run() {
     compare(checker, {prefix + "packed from zeros", 1, 40, 2, 16, type, false, {}, {0, 0, 16, 40}});
     compare(checker, {prefix + "strided", 3, 19, 2, 16, type, true, {19, 4, 18}, {}, true});
   }
+  emulated(checker, "emulated CUDA f32 ", at::kFloat);
+  emulated(checker, "emulated CUDA bf16 ", at::kBFloat16);
   splitEverywhere(checker);
   badInput(checker);
   return checker.finish("wkv7_check");

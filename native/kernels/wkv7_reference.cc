@@ -20,7 +20,8 @@ namespace {
 std::tuple<at::Tensor, at::Tensor> recurrence(const Wkv7Input& input, at::Tensor state,
                                               const at::Tensor& lengths) {
   const int64_t batch = input.r.size(0), tokens = input.r.size(1);
-  const at::Tensor valid = validPositions(batch, tokens, lengths).unsqueeze(-1).unsqueeze(-1);
+  const at::Tensor valid =
+      validPositions(batch, tokens, lengths).unsqueeze(-1).unsqueeze(-1).to(input.r.device());
   const auto masked = [&](const at::Tensor& x, double padding) {
     return at::where(valid, x.to(state.scalar_type()), at::Scalar(padding));
   };
@@ -78,10 +79,10 @@ void checkWkv7Input(const Wkv7Input& input) {
           ", got ", tensor->sizes());
     check(tensor->scalar_type() == type, ErrorCode::Dtype, "wkv7 ", name, ": expected r's dtype ", type,
           ", got ", tensor->scalar_type());
-    check(tensor->device().is_cpu(), ErrorCode::Device, "wkv7 ", name, ": expected a CPU tensor, got ",
-          tensor->device());
+    check(tensor->device() == r.device(), ErrorCode::Device, "wkv7 ", name, ": expected r's device ",
+          r.device(), ", got ", tensor->device());
   }
-  const int64_t sequences = sequenceLayout(r.size(0), r.size(1), input.lengths, input.cuSeqlens).size();
+  const int64_t sequences = sequenceCount(r.size(0), r.size(1), input.lengths, input.cuSeqlens);
   if (!input.initialState.defined()) return;
   const std::vector<int64_t> expected{sequences, r.size(2), r.size(3), r.size(3)};
   check(input.initialState.sizes() == at::IntArrayRef(expected), ErrorCode::Shape,
@@ -89,8 +90,8 @@ void checkWkv7Input(const Wkv7Input& input) {
   check(input.initialState.scalar_type() == accumulateType(input.r.scalar_type()), ErrorCode::Dtype,
         "wkv7 initialState: expected ", accumulateType(input.r.scalar_type()), ", got ",
         input.initialState.scalar_type());
-  check(input.initialState.device().is_cpu(), ErrorCode::Device,
-        "wkv7 initialState: expected a CPU tensor, got ", input.initialState.device());
+  check(input.initialState.device() == r.device(), ErrorCode::Device,
+        "wkv7 initialState: expected r's device ", r.device(), ", got ", input.initialState.device());
 }
 
 std::tuple<at::Tensor, at::Tensor> wkv7Reference(const Wkv7Input& input) {

@@ -16,10 +16,14 @@ Prefix Prefix::selectRows(const at::Tensor& rows) const {
   const auto select = [](const at::Tensor& from, const at::Tensor& index) {
     return from.defined() ? from.index_select(0, index) : from;
   };
-  return {std::move(selected),         select(hidden, taken),
-          select(vFirst, taken),       select(poolWeights, taken),
-          select(routingHidden, rows), before.selectRows(rows),
-          after.selectRows(rows),      dropout};
+  return {std::move(selected),
+          select(hidden, taken),
+          select(vFirst, taken),
+          select(poolWeights, taken),
+          select(routingHidden, rows.to(routingHidden.device())),
+          before.selectRows(rows),
+          after.selectRows(rows),
+          dropout};
 }
 
 Stage::Stage(const InitContext& context, const StageConfig& config, bool innermost, int64_t outerWidth)
@@ -94,19 +98,21 @@ void Backbone::checkInput(const ModelInput& input) const {
 
 Prefix Backbone::prefix(const ModelInput& input) {
   checkInput(input);
+  // Checked and laid out where it lies, mostly the CPU, so that little waits for a GPU.
   const auto packing =
-      makePacking(input.inputIds.size(0), input.inputIds.size(1), input.lengths, input.cuSeqlens);
+      makePacking(input.inputIds.size(0), input.inputIds.size(1), input.lengths, input.cuSeqlens)
+          .to(device());
   const auto& sequences = packing.sequences;
   if (input.state != nullptr) input.state->validate(*config_, sequences.count);
-  const AegirState before = input.state != nullptr ? *input.state : AegirState(config_);
+  const AegirState before = input.state != nullptr ? input.state->to(device()) : AegirState(config_);
   AegirState after(config_);
 
-  const auto ids = packing.pack(input.inputIds);
+  const auto ids = packing.pack(input.inputIds.to(device()));
   auto h = byteEmbedding_->forward(ids);
   if (input.roleIds.defined()) {
-    h = h + roleEmbedding_->forward(packing.pack(input.roleIds));
+    h = h + roleEmbedding_->forward(packing.pack(input.roleIds.to(device())));
   } else {
-    h = h + roleEmbedding_->forward(at::zeros({1}, input.inputIds.options()));
+    h = h + roleEmbedding_->forward(at::zeros({1}, ids.options()));
   }
   if (ngramEmbedding_) {
     h = ngramEmbedding_->addTo(h, ids, sequences, before.ngramHistory, after.ngramHistory);
@@ -121,7 +127,7 @@ Prefix Backbone::prefix(const ModelInput& input) {
     h = encoder.forward(h, before.stages[0].encoder, after.stages[0].encoder, sequences);
   }
   at::Tensor poolWeights;
-  if (input.poolMask.defined()) poolWeights = packing.pack(input.poolMask).to(config_->dtype);
+  if (input.poolMask.defined()) poolWeights = packing.pack(input.poolMask.to(device())).to(config_->dtype);
   const auto routingHidden = sequenceMean(h, poolWeights, sequences);
   return {packing, h, vFirst, poolWeights, routingHidden, before, after, input.dropout};
 }
@@ -129,7 +135,7 @@ Prefix Backbone::prefix(const ModelInput& input) {
 namespace {
 
 void replaceInnerKv(AegirState& state, const BackboneConfig& config, const StageKv& innerKv,
-                    int64_t sequences) {
+                    int64_t sequences, at::Device device) {
   const auto& [stage, given] = innerKv;
   const int64_t last = state.innermost(), outermost = std::min<int64_t>(1, last);
   check(stage >= outermost && stage <= last, ErrorCode::Argument, "innerKv: stage ", stage,
@@ -146,7 +152,7 @@ void replaceInnerKv(AegirState& state, const BackboneConfig& config, const Stage
           stage, " expected ", at::IntArrayRef(shape), ", got ", given[i].sizes());
     check(given[i].scalar_type() == config.dtype, ErrorCode::Dtype, "innerKv: layer ", i, " of stage ", stage,
           " expected ", config.dtype, ", got ", given[i].scalar_type());
-    layers[first + i].attKv = given[i];
+    layers[first + i].attKv = given[i].to(device);
   }
 }
 
@@ -155,7 +161,7 @@ void replaceInnerKv(AegirState& state, const BackboneConfig& config, const Stage
 BackboneOutput Backbone::rest(const Prefix& prefix, const std::vector<StageKv>& innerKv) {
   const auto& sequences = prefix.packing.sequences;
   AegirState before = prefix.before;
-  for (const auto& stage : innerKv) replaceInnerKv(before, *config_, stage, sequences.count);
+  for (const auto& stage : innerKv) replaceInnerKv(before, *config_, stage, sequences.count, device());
   BackboneOutput output{
       at::Tensor(),
       prefix.after,

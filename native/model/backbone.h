@@ -83,6 +83,7 @@ class Backbone : public torch::nn::Module {
   at::Tensor finishStage(size_t i, const at::Tensor& h, const Sequences& sequences, const Run& run);
   // The inner stage i on chunks x (J, outer width) -> (J, outer width).
   at::Tensor innerStage(size_t i, const at::Tensor& x, const Sequences& sequences, const Run& run);
+  at::Device device() const { return byteEmbedding_->device(); }
   bool flat() const { return stages_.size() == 1; }
   // Blocks of a flat layout that belong to the prefix.
   size_t prefixBlocks() const { return firstInnerLayer(*config_); }

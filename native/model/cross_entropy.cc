@@ -38,7 +38,7 @@ std::tuple<at::Tensor, at::Tensor> crossEntropy(const at::Tensor& logits, const 
                                                 double labelSmoothing, const at::Tensor& weights) {
   checkInput(logits, labels, labelSmoothing, weights);
   const int64_t classes = logits.size(-1);
-  const auto target = labels.reshape({-1});
+  const auto target = labels.reshape({-1}).to(logits.device());
   const auto counted = target != kIgnoredLabel;
   const auto zero = at::zeros({}, logits.options().requires_grad(false));
   // Selected, not multiplied: NaN in a row that is left out reaches neither the loss nor a gradient.
@@ -49,7 +49,7 @@ std::tuple<at::Tensor, at::Tensor> crossEntropy(const at::Tensor& logits, const 
   if (labelSmoothing > 0) loss = loss * (1 - labelSmoothing) - logp.mean(-1) * labelSmoothing;
 
   auto rowWeights = counted.to(logp.scalar_type());
-  if (weights.defined()) rowWeights = at::where(counted, weights.reshape({-1}).to(logp.scalar_type()), zero);
+  if (weights.defined()) rowWeights = at::where(counted, weights.reshape({-1}).to(logp.options()), zero);
   const auto total = rowWeights.sum();
   const auto mean = (loss * rowWeights).sum() / at::where(total == 0, zero + 1, total);
   return {mean, at::where(counted, picked.detach(), zero).view(labels.sizes())};

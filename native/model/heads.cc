@@ -67,7 +67,7 @@ void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix
   if (headResidual.defined()) {
     check(headResidual.sizes() == embedding.sizes(), ErrorCode::Shape, "headResidual: expected ",
           embedding.sizes(), ", got ", headResidual.sizes());
-    embedding = embedding + headResidual;
+    embedding = embedding + headResidual.to(embedding.device());
   }
   output.logits = classifier_->forward(prefix.dropout(embedding, /*stream=*/1));
 }

@@ -33,6 +33,7 @@ class Embedding : public torch::nn::Module {
   explicit Embedding(const at::Tensor& weight) { weight_ = register_parameter("weight", weight); }
   at::Tensor forward(const at::Tensor& ids) const { return at::embedding(weight_, ids); }
   int64_t size() const { return weight_.size(0); }
+  at::Device device() const { return weight_.device(); }
 
  private:
   at::Tensor weight_;

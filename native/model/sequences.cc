@@ -8,13 +8,17 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/index_copy.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/nonzero.h>
 #include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
 
 #include "native/core/error.h"
 
@@ -34,6 +38,14 @@ Sequences makeSequences(const at::Tensor& cuSeqlens, int64_t tokens) {
   const auto carriedRow = at::arange(tokens, tokens + result.count, cuSeqlens.options());
   result.last = at::where(ends > starts, ends - 1, carriedRow);
   return result;
+}
+
+Sequences Sequences::to(at::Device device) const {
+  return {cuSeqlens.to(device), sequenceOf.to(device), previous.to(device), last.to(device), count, tokens};
+}
+
+Packing Packing::to(at::Device device) const {
+  return {sequences.to(device), position.defined() ? position.to(device) : position, batch, tokens};
 }
 
 at::Tensor Packing::pack(const at::Tensor& values) const {
@@ -109,13 +121,14 @@ Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, co
   return packing;
 }
 
-std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& rows) {
-  checkIndex("rows", rows);
+std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& givenRows) {
+  checkIndex("rows", givenRows);
   const auto& old = packing.sequences;
-  const int64_t count = rows.size(0);
+  const int64_t count = givenRows.size(0);
   check(count >= 1, ErrorCode::Argument, "rows: expected at least one row");
-  const bool inRange = rows.min().item<int64_t>() >= 0 && rows.max().item<int64_t>() < old.count;
+  const bool inRange = givenRows.min().item<int64_t>() >= 0 && givenRows.max().item<int64_t>() < old.count;
   check(inRange, ErrorCode::Argument, "rows: every entry must lie in 0..", old.count - 1);
+  const auto rows = givenRows.to(old.cuSeqlens.device());
   const auto starts = old.cuSeqlens.index_select(0, rows);
   const auto lengths = old.cuSeqlens.index_select(0, rows + 1) - starts;
   const auto cuSeqlens = withLeadingZero(at::cumsum(lengths, 0));
@@ -245,6 +258,16 @@ class SequenceMax : public torch::autograd::Function<SequenceMax> {
   }
 };
 
+// The same for tensors on a GPU; equal maxima share the gradient.
+at::Tensor plainSequenceMax(const at::Tensor& x, const at::Tensor& mask, const Sequences& sequences) {
+  const double none = -std::numeric_limits<double>::infinity();
+  const auto kept = at::where(mask.ne(0).unsqueeze(1), x, at::Scalar(none));
+  const auto start = at::full({sequences.count, x.size(1)}, none, x.options().requires_grad(false));
+  const auto index = sequences.sequenceOf.unsqueeze(1).expand_as(x);
+  const auto largest = at::scatter_reduce(start, 0, index, kept, "amax");
+  return at::where(largest.eq(none), at::Scalar(0), largest);
+}
+
 // (K) in x's dtype: 1 where no weights are given.
 at::Tensor weightsOrOnes(const at::Tensor& weights, const at::Tensor& x) {
   return weights.defined() ? weights : at::empty({x.size(0)}, x.options().requires_grad(false)).fill_(1);
@@ -262,12 +285,31 @@ at::Tensor lastTokens(const at::Tensor& x, const at::Tensor& carried, const Sequ
   return tokenTable(x, carried, sequences).index_select(0, sequences.last);
 }
 
+namespace {
+
+// The same in ATen operators, for tensors on a GPU.
+at::Tensor plainSequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
+  const auto total =
+      at::zeros({sequences.count}, weights.options()).index_add(0, sequences.sequenceOf, weights);
+  const auto share =
+      weights / at::where(total == 0, at::Scalar(1), total).index_select(0, sequences.sequenceOf);
+  const auto weighted = at::where(share.unsqueeze(1) == 0, at::Scalar(0), x * share.unsqueeze(1));
+  return at::zeros({sequences.count, x.size(1)}, x.options().requires_grad(false))
+      .index_add(0, sequences.sequenceOf, weighted);
+}
+
+}  // namespace
+
 at::Tensor sequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
-  return SequenceMean::apply(x, weightsOrOnes(weights, x), sequences.cuSeqlens);
+  const auto mask = weightsOrOnes(weights, x);
+  if (!x.is_cpu()) return plainSequenceMean(x, mask, sequences);
+  return SequenceMean::apply(x, mask, sequences.cuSeqlens);
 }
 
 at::Tensor sequenceMax(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
-  return SequenceMax::apply(x, weightsOrOnes(weights, x), sequences.cuSeqlens);
+  const auto mask = weightsOrOnes(weights, x);
+  if (!x.is_cpu()) return plainSequenceMax(x, mask, sequences);
+  return SequenceMax::apply(x, mask, sequences.cuSeqlens);
 }
 
 }  // namespace aegir::model

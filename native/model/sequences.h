@@ -18,6 +18,8 @@ struct Sequences {
   at::Tensor last;      // (S) i64, the last row of each sequence: carried where it is empty
   int64_t count = 0;    // S
   int64_t tokens = 0;   // K
+
+  Sequences to(at::Device device) const;
 };
 
 Sequences makeSequences(const at::Tensor& cuSeqlens, int64_t tokens);
@@ -30,10 +32,12 @@ struct Packing {
 
   at::Tensor pack(const at::Tensor& values) const;        // (B,T) -> (K)
   at::Tensor unpack(const at::Tensor& packedRows) const;  // (K,C) -> (B,T,C), zero at padding
+  Packing to(at::Device device) const;
 };
 
 // lengths: (B) i64 in [1,T] or undefined; cuSeqlens: (S+1) i64 with B = 1 or undefined; not both.
-// Throws ERR_SHAPE, ERR_DTYPE or ERR_ARGUMENT.
+// The packing lies where lengths or cuSeqlens lie, else on the CPU. Throws ERR_SHAPE, ERR_DTYPE or
+// ERR_ARGUMENT.
 Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, const at::Tensor& cuSeqlens);
 
 // The packing of the chosen sequences, repeats allowed, and the rows (K') of the old token axis that they

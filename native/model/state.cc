@@ -85,10 +85,18 @@ std::vector<BlockState> AegirState::innerLayers(int64_t stage) const {
   return {layers.begin() + static_cast<int64_t>(firstInnerLayer(*config_)), layers.end()};
 }
 
+AegirState AegirState::to(at::Device device) const {
+  AegirState moved = *this;
+  for (const auto& slot : moved.slots()) {
+    if (slot.tensor->defined()) *slot.tensor = slot.tensor->to(device);
+  }
+  return moved;
+}
+
 AegirState AegirState::selectRows(const at::Tensor& rows) const {
   AegirState selected = *this;
   for (const auto& slot : selected.slots()) {
-    if (slot.tensor->defined()) *slot.tensor = slot.tensor->index_select(0, rows);
+    if (slot.tensor->defined()) *slot.tensor = slot.tensor->index_select(0, rows.to(slot.tensor->device()));
   }
   return selected;
 }

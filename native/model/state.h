@@ -46,6 +46,7 @@ class AegirState {
   int64_t innermost() const { return static_cast<int64_t>(stages.size()) - 1; }
 
   // The states of the chosen sequences, repeats allowed.
+  AegirState to(at::Device device) const;
   AegirState selectRows(const at::Tensor& rows) const;
 
   // Throws ERR_SHAPE where the state is not one of this geometry and `sequences` sequences, ERR_NON_FINITE

@@ -2,6 +2,8 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -9,6 +11,7 @@
 #include <unordered_set>
 
 #include "native/core/error.h"
+#include "native/cuda/loader.h"
 
 namespace aegir::optim {
 
@@ -31,6 +34,17 @@ double squaredNorm(const at::Tensor& gradient) {
   return total;
 }
 
+// Of gradients on GPUs: one wait for all of them.
+double squaredNormOfAll(const std::vector<at::Tensor>& gradients) {
+  if (gradients.empty()) return 0;
+  std::vector<at::Tensor> norms;
+  for (const auto& gradient : gradients) {
+    norms.push_back(at::linalg_vector_norm(gradient, 2, std::nullopt, /*keepdim=*/false, at::kDouble)
+                        .to(gradients[0].device()));
+  }
+  return at::stack(norms).square().sum().item<double>();
+}
+
 struct Update {
   double gradScale, beta1, beta2, eps, decay, stepSize, squareCorrection;
 };
@@ -51,6 +65,33 @@ void updateParameter(T* __restrict__ p, const T* __restrict__ g, T* __restrict__
   }
 }
 
+void updateOnGpu(const at::Tensor& p, const at::Tensor& g, const at::Tensor& m, const at::Tensor& v,
+                 const Update& u) {
+  const cuda::AdamW arguments{g.numel(),
+                              g.scalar_type() == at::kDouble,
+                              p.mutable_data_ptr(),
+                              g.const_data_ptr(),
+                              m.mutable_data_ptr(),
+                              v.mutable_data_ptr(),
+                              u.gradScale,
+                              u.beta1,
+                              u.beta2,
+                              u.eps,
+                              u.decay,
+                              u.stepSize,
+                              u.squareCorrection};
+  cuda::launch(&cuda::Table::adamW, p, arguments);
+}
+
+void update(const at::Tensor& p, const at::Tensor& g, const at::Tensor& m, const at::Tensor& v,
+            const Update& u) {
+  if (!p.is_cpu()) return updateOnGpu(p, g, m, v, u);
+  AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "adamw", [&] {
+    updateParameter(p.mutable_data_ptr<scalar_t>(), g.const_data_ptr<scalar_t>(),
+                    m.mutable_data_ptr<scalar_t>(), v.mutable_data_ptr<scalar_t>(), g.numel(), u);
+  });
+}
+
 }  // namespace
 
 AdamW::AdamW(std::vector<AdamWParameter> parameters, AdamWOptions options) : options_(options) {
@@ -59,8 +100,8 @@ AdamW::AdamW(std::vector<AdamWParameter> parameters, AdamWOptions options) : opt
     const auto& value = parameter.value;
     check(names.insert(parameter.name).second, ErrorCode::Argument, "AdamW: parameter '", parameter.name,
           "' is given twice");
-    check(value.device().is_cpu(), ErrorCode::Device, "AdamW: parameter '", parameter.name, "' is on ",
-          value.device(), ", expected the CPU");
+    check(value.is_cpu() || value.is_cuda(), ErrorCode::Device, "AdamW: parameter '", parameter.name,
+          "' is on ", value.device(), ", expected the CPU or CUDA");
     check(value.scalar_type() == at::kFloat || value.scalar_type() == at::kDouble, ErrorCode::Dtype,
           "AdamW: parameter '", parameter.name, "' is ", value.scalar_type(), ", expected f32 or f64");
     check(value.is_contiguous(), ErrorCode::Argument, "AdamW: parameter '", parameter.name,
@@ -72,12 +113,18 @@ AdamW::AdamW(std::vector<AdamWParameter> parameters, AdamWOptions options) : opt
 
 StepResult AdamW::step(double lr, double clipNorm) {
   double total = 0;
+  std::vector<at::Tensor> onGpus;
   for (auto& slot : slots_) {
     auto& gradient = slot.parameter.value.mutable_grad();
     if (!gradient.defined()) continue;
     gradient = gradient.contiguous();
-    total += squaredNorm(gradient);
+    if (gradient.is_cpu()) {
+      total += squaredNorm(gradient);
+    } else {
+      onGpus.push_back(gradient);
+    }
   }
+  total += squaredNormOfAll(onGpus);
   StepResult result{std::sqrt(total), false};
   result.skipped = !std::isfinite(result.gradNorm);
   const double gradScale =
@@ -88,18 +135,9 @@ StepResult AdamW::step(double lr, double clipNorm) {
     if (gradient.defined() && !result.skipped) {
       slot.steps += 1;
       const double rate = lr * parameter.lrScale, steps = static_cast<double>(slot.steps);
-      const Update update{gradScale,
-                          options_.beta1,
-                          options_.beta2,
-                          options_.eps,
-                          1 - rate * parameter.weightDecay,
-                          rate / (1 - std::pow(options_.beta1, steps)),
-                          1 / (1 - std::pow(options_.beta2, steps))};
-      AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "adamw", [&] {
-        updateParameter(parameter.value.mutable_data_ptr<scalar_t>(), gradient.const_data_ptr<scalar_t>(),
-                        slot.mean.mutable_data_ptr<scalar_t>(), slot.square.mutable_data_ptr<scalar_t>(),
-                        gradient.numel(), update);
-      });
+      update(parameter.value, gradient, slot.mean, slot.square,
+             {gradScale, options_.beta1, options_.beta2, options_.eps, 1 - rate * parameter.weightDecay,
+              rate / (1 - std::pow(options_.beta1, steps)), 1 / (1 - std::pow(options_.beta2, steps))});
       // A graph that still refers to the old values must not be differentiated with the new ones.
       parameter.value.unsafeGetTensorImpl()->bump_version();
     }
@@ -132,14 +170,17 @@ void AdamW::loadStateDict(const std::vector<std::pair<std::string, at::Tensor>>&
     known.insert(name);
     return found->second;
   };
-  const auto steps = find("step", {static_cast<int64_t>(slots_.size())}, at::kLong).contiguous();
+  const auto steps = find("step", {static_cast<int64_t>(slots_.size())}, at::kLong).cpu().contiguous();
   auto loaded = slots_;
   for (size_t i = 0; i < loaded.size(); ++i) {
     auto& slot = loaded[i];
     const auto& value = slot.parameter.value;
-    slot.mean = find(slot.parameter.name + ".exp_avg", value.sizes(), value.scalar_type()).detach().clone();
-    slot.square =
-        find(slot.parameter.name + ".exp_avg_sq", value.sizes(), value.scalar_type()).detach().clone();
+    const auto moment = [&](const char* suffix) {
+      const auto given = find(slot.parameter.name + suffix, value.sizes(), value.scalar_type());
+      return given.detach().to(value.options(), /*non_blocking=*/false, /*copy=*/true).contiguous();
+    };
+    slot.mean = moment(".exp_avg");
+    slot.square = moment(".exp_avg_sq");
     slot.steps = steps.const_data_ptr<int64_t>()[i];
   }
   for (const auto& entry : tensors) {

@@ -19,7 +19,7 @@ struct AdamWOptions {
 
 struct AdamWParameter {
   std::string name;  // unique in the optimiser
-  at::Tensor value;  // contiguous f32 or f64 on the CPU; its grad is read and cleared
+  at::Tensor value;  // contiguous f32 or f64; its grad is read and cleared
   double lrScale = 1;
   double weightDecay = 0;
 };
@@ -37,7 +37,8 @@ class AdamW {
 
   // p <- p (1 - lr wd) - lr m^ / (sqrt(v^) + eps) for every parameter that has a gradient, lr times its
   // group's scale; then gradients are cleared. A norm that is not finite changes no parameter and no moment.
-  // clipNorm 0: off. One thread, one fixed order: the same inputs give the same bits.
+  // clipNorm 0: off. On the CPU one thread, one fixed order: the same inputs give the same bits. On a GPU the
+  // norm is the one number that the host waits for.
   StepResult step(double lr, double clipNorm);
 
   // `step` (P) i64, updates of each parameter; `<name>.exp_avg`, `<name>.exp_avg_sq`. Copies.

@@ -24,7 +24,7 @@ using torch::autograd::tensor_list;
 
 constexpr int64_t kMaxSpecialists = 128;
 
-// z as the kernels read it: contiguous (R,n) doubles without a graph.
+// z as the kernels read it: contiguous (R,n) doubles on the CPU, without a graph.
 at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
   check(z.dim() == 2, ErrorCode::Shape, name, ": expected (R,n), got ", z.sizes());
   check(z.size(1) <= kMaxSpecialists, ErrorCode::Shape, name, ": expected at most ", kMaxSpecialists,
@@ -32,8 +32,7 @@ at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
   const auto type = z.scalar_type();
   check(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, ErrorCode::Dtype, name,
         ": expected f32, f64 or bf16, got ", dtypeName(type));
-  check(z.is_cpu(), ErrorCode::Device, name, ": expected a tensor on cpu, got one on ", z.device().str());
-  const at::Tensor ready = z.detach().to(at::kDouble).contiguous();
+  const at::Tensor ready = z.detach().cpu().to(at::kDouble).contiguous();
   const double* values = ready.const_data_ptr<double>();
   for (int64_t i = 0; i < ready.numel(); ++i) {
     check(values[i] < INFINITY, ErrorCode::NonFinite, name,
@@ -75,7 +74,7 @@ at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, in
         ", got ", sizes);
   check(actions.scalar_type() == at::kBool, ErrorCode::Dtype, "actions: expected bool, got ",
         dtypeName(actions.scalar_type()));
-  const at::Tensor flat = (actions.dim() == 2 ? actions.unsqueeze(0) : actions).contiguous();
+  const at::Tensor flat = (actions.dim() == 2 ? actions.unsqueeze(0) : actions).cpu().contiguous();
   const bool* on = flat.const_data_ptr<bool>();
   const double* z = ready.const_data_ptr<double>();
   const int64_t n = ready.size(1);
@@ -158,7 +157,7 @@ at::Tensor cappedBernoulliLogProb(const at::Tensor& z, const at::Tensor& actions
   const at::Tensor ready = checkedLogits(z, "z");
   const at::Tensor chosen = checkedActions(actions, ready, cap);
   c10::AutoGradMode withGraph(z.requires_grad());
-  const at::Tensor logp = LogProb::apply(z, ready, chosen, cap);  // (G,R)
+  const at::Tensor logp = LogProb::apply(z.cpu(), ready, chosen, cap);  // (G,R)
   return actions.dim() == 2 ? logp.squeeze(0) : logp;
 }
 
@@ -194,7 +193,7 @@ CappedBernoulliStats cappedBernoulliStats(const at::Tensor& z, int64_t cap, cons
     old = checkedLogits(zOld, "zOld");
   }
   c10::AutoGradMode withGraph(z.requires_grad());
-  const auto outputs = Stats::apply(z, ready, old, cap);
+  const auto outputs = Stats::apply(z.cpu(), ready, old, cap);
   return {outputs[0], outputs[1], zOld.defined() ? outputs[2] : at::Tensor()};
 }
 

@@ -1,6 +1,6 @@
 // The capped-Bernoulli routing policy on tensors. z (R,n) in f32, f64 or bf16 with n up to 128; forbidden
 // specialists have z = -inf; a cap above n is n. Computed in double. Gradients flow into z, once
-// differentiable. All throw ERR_SHAPE, ERR_DTYPE, ERR_DEVICE or ERR_ARGUMENT naming the argument, and
+// differentiable. All throw ERR_SHAPE, ERR_DTYPE or ERR_ARGUMENT naming the argument, and
 // ERR_NON_FINITE for a z of NaN or +inf.
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <utility>
 
@@ -32,8 +33,6 @@ void checkLikeLogp(const at::Tensor& tensor, const char* name, const at::Tensor&
 void checkInput(const ClipLossTensors& in) {
   check(in.logp.dim() == 1 || in.logp.dim() == 2, ErrorCode::Shape, "logp: expected (B,T) or (R), got ",
         in.logp.sizes());
-  check(in.logp.is_cpu(), ErrorCode::Device, "logp: expected a tensor on cpu, got one on ",
-        in.logp.device().str());
   checkFloating(in.logp, "logp");
   const std::pair<const char*, const at::Tensor&> others[] = {{"logpOld", in.logpOld},
                                                               {"advantages", in.advantages},
@@ -49,6 +48,14 @@ void checkInput(const ClipLossTensors& in) {
   checkLikeLogp(in.mask, "mask", in.logp);
   check(in.mask.scalar_type() == at::kBool, ErrorCode::Dtype, "mask: expected bool, got ",
         dtypeName(in.mask.scalar_type()));
+}
+
+// A number a token: tensors of a GPU are computed with here, and logp's gradient goes back there.
+ClipLossTensors onCpu(const ClipLossTensors& in) {
+  c10::AutoGradMode withGraph(in.logp.requires_grad());
+  const auto here = [](const at::Tensor& x) { return x.defined() ? x.cpu() : x; };
+  return {here(in.logp),    here(in.logpOld),    here(in.advantages), here(in.mask),
+          here(in.weights), here(in.correction), here(in.logpRef)};
 }
 
 void checkOptions(const ClipLossOptions& o) {
@@ -104,8 +111,9 @@ void checkFinite(const ClipLossResult& result, const ClipLossTensors& in) {
 
 }  // namespace
 
-TokenClipLoss tokenClipLoss(const ClipLossTensors& input, const ClipLossOptions& options) {
-  checkInput(input);
+TokenClipLoss tokenClipLoss(const ClipLossTensors& given, const ClipLossOptions& options) {
+  checkInput(given);
+  const ClipLossTensors input = onCpu(given);
   checkOptions(options);
   const auto type = accumulateType(input.logp.scalar_type());
   at::Tensor grad;

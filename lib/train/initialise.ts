@@ -5,8 +5,8 @@ import { bestWeightsDir, readRunConfig } from "./runFolder.js";
 import { restoreModule, storeModule } from "./tensors.js";
 
 /**
- * Copies the weights of a run's model into a model of the same backbone: all of them, the classifier only where both
- * have the same labels. A pretraining run gives embedding and backbone; the head keeps its initial values.
+ * Copies the weights of a run's model into a model of the same backbone: all of them, the pooler only where both pool alike,
+ * the classifier only where both have the same labels. A pretraining run gives embedding and backbone; the head keeps its initial values.
  * @throws AegirError ERR_CHECKPOINT where the backbones differ, naming the first difference
  */
 export async function initialiseFrom(model: AegirForColumnAnnotation, dir: string): Promise<void> {
@@ -20,16 +20,19 @@ export async function initialiseFrom(model: AegirForColumnAnnotation, dir: strin
     );
   }
   const { groups } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
-  const sameLabels = "labels" in source && firstDifference(source.labels, model.options.labels) === null;
+  const same = (what: "labels" | "pooling") =>
+    "labels" in source && firstDifference(source[what], model.options[what]) === null;
+  const keepsOwn = (name: string) =>
+    (name.startsWith("classifier.") && !same("labels")) || (name.startsWith("pooler.") && !same("pooling"));
   const weights = storeModule(model.native);
   let copied = 0;
   for (const [name, tensor] of groups.model!) {
-    const own = weights.get(name);
-    if (!own || (name.startsWith("classifier.") && !sameLabels)) continue;
-    if (firstDifference(own.shape, tensor.shape)) {
+    const present = weights.get(name);
+    if (!present || keepsOwn(name)) continue;
+    if (firstDifference(present.shape, tensor.shape)) {
       throw new AegirError(
         "ERR_CHECKPOINT",
-        `${dir}: '${name}' is [${tensor.shape}], expected [${own.shape}]`,
+        `${dir}: '${name}' is [${tensor.shape}], expected [${present.shape}]`,
       );
     }
     weights.set(name, tensor);
@@ -42,6 +45,6 @@ export async function initialiseFrom(model: AegirForColumnAnnotation, dir: strin
 
 /** What decides the shapes of embedding and backbone. */
 function backbone(options: ResolvedBackbone | ResolvedAnnotator): Partial<ResolvedAnnotator> {
-  const { labels: _, init: __, ...rest } = options as ResolvedAnnotator;
+  const { labels: _, init: __, pooling: ___, ...rest } = options as ResolvedAnnotator;
   return rest;
 }

@@ -110,6 +110,16 @@ describe("supervised training", () => {
     await expect(
       trainSupervised({ ...run, init: pre, model: { ...tinyModel, dModel: 64 } }),
     ).rejects.toMatchObject({ code: "ERR_CHECKPOINT", message: expect.stringContaining("dModel") });
+    // Another way of pooling: the backbone is copied, the pooler keeps its initial values.
+    const pooled = await trainSupervised({
+      ...run,
+      init: out,
+      model: { ...tinyModel, pooling: ["mean", "max"] },
+      steps: 1,
+      lr: 1e-12,
+    });
+    expect(pooled.model.stateDict()[embedding]!.maxAbsDiff(pretrained)).toBeLessThan(1e-9);
+    pooled.model.dispose();
     await expect(loadRun(pre)).rejects.toMatchObject({ code: "ERR_CONFIG" });
     model.dispose();
     started.model.dispose();

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 export { BatchIterator, type BatchOptions, type BatchPosition, evaluationBatches } from "./data/batches.js";
 export { type CsvOptions, type CsvTable, parseCsv, readCsv, readCsvStream } from "./data/csv.js";
 export { writeDataset } from "./data/csvFolder.js";

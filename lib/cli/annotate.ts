@@ -21,7 +21,10 @@ export function register(program: Command): void {
   program
     .command("annotate")
     .description("Say what the columns of CSV files mean, by a trained run.")
-    .argument("<run>", "run folder of train supervised, train parl or demo")
+    .argument(
+      "<run>",
+      "run folder of train supervised or train parl, or one of a demo's (runs/demo-1/swarm-both)",
+    )
     .argument("<files...>", "CSV files")
     .option("--json", "print JSON")
     .option("--csv", "print CSV")
@@ -40,6 +43,7 @@ async function annotateFiles(run: string, files: string[], flags: AnnotateFlags)
       for (const file of files) {
         const table = await readCsv(file);
         const options = { mainColumn: flags.mainColumn, signal, onProgress: view.update.bind(view) };
+        if (!flags.quiet) for (const warning of table.warnings) view.note(`${file}: ${warning}`);
         all.push(...(await annotateTable(annotator, table, options)));
       }
       return all;

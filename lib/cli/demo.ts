@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
 import { readCsv } from "../data/csv.js";
@@ -32,15 +33,15 @@ export function register(program: Command): void {
   program
     .command("demo")
     .description(
-      "Train specialists, a primary and a swarm; compare them on held-out columns; annotate a table. At most 8 minutes on 2 cores.",
+      "Train specialists, a primary and a swarm; compare them on held-out columns; annotate a table. At most 8 minutes on 2 free cores.",
     )
-    .option("--quick", "a smaller run, at most 90 seconds")
+    .option("--quick", "a smaller run, about 90 seconds: it shows that all works, not what a swarm can do")
     .option("--seed <n>", "seed of the data and of all trainings", number, 0)
     .option("--data <dir>", "real tables in SOTAB's layout; specialists are trained on families of labels")
     .addOption(new Option("--task <task>", "what is annotated").choices(["cta", "cpa"]).default("cta"))
     .option(
       "--train-file <name>",
-      "SOTAB's layout: full, small, or a training ground-truth file (default: small)",
+      "SOTAB's layout: full, small, or a training ground-truth file (default: full)",
     )
     .option("--out <dir>", "folder for runs and report (default: runs/demo-<n>, the first free)")
     .option("--quiet", "show no progress")
@@ -53,11 +54,13 @@ async function demo({
   seed,
   data,
   task,
+  trainFile,
   out = freeFolder(),
   quiet,
   json,
 }: DemoFlags): Promise<void> {
-  const source = data === undefined ? generatedSource(demoTables(quick, seed)) : folderSource(data, task);
+  const source =
+    data === undefined ? generatedSource(demoTables(quick, seed)) : folderSource(data, task, trainFile);
   const table = await readCsv(EXAMPLE);
   const view = progressView({ quiet });
   try {
@@ -79,7 +82,9 @@ async function demo({
     view.stop();
     await writeDemoReport(out, result);
     process.stdout.write(
-      json ? `${JSON.stringify({ out, ...result })}\n` : `\n${demoText(result)}\n\nRuns and report: ${out}\n`,
+      json
+        ? `${JSON.stringify({ out, ...result })}\n`
+        : `\n${demoText(result)}\n\nRuns and report: ${out}\nAnnotate a table of your own: npx aegir-swarm annotate ${join(out, "swarm-both")} FILE.csv\n`,
     );
   } finally {
     view.stop();

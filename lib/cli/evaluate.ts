@@ -28,7 +28,10 @@ export function register(program: Command): void {
   program
     .command("evaluate")
     .description("Score a trained run on labelled columns.")
-    .argument("<run>", "run folder of train supervised, train parl or demo")
+    .argument(
+      "<run>",
+      "run folder of train supervised or train parl, or one of a demo's (runs/demo-1/swarm-both)",
+    )
     .option("--data <dir>", "folder of labelled tables; absent: the data that the run was trained on")
     .addOption(new Option("--task <task>", "task of --data (default: the run's)").choices(["cta", "cpa"]))
     .addOption(

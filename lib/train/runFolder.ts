@@ -94,12 +94,24 @@ export async function recordedRun(
   throw new AegirError("ERR_CONFIG", `${dir} holds a run of kind ${config.kind}, expected ${kind}`);
 }
 
+/** The run folders of a folder, as a demo's. */
+async function runsIn(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
+  return entries
+    .filter((entry) => entry.isDirectory() && existsSync(join(dir, entry.name, "config.json")))
+    .map(({ name }) => join(dir, name))
+    .sort();
+}
+
 /** @throws AegirError ERR_CHECKPOINT where `dir` is not a run folder */
 export async function readRunConfig(dir: string): Promise<RunConfig> {
   const path = join(dir, "config.json");
   if (!existsSync(dir)) throw new AegirError("ERR_CHECKPOINT", `${dir}: no such run folder`);
-  if (!existsSync(path))
-    throw new AegirError("ERR_CHECKPOINT", `${dir} is not a run folder: it has no config.json`);
+  if (!existsSync(path)) {
+    const inside = await runsIn(dir);
+    const hint = inside.length > 0 ? `; it holds the runs ${inside.join(", ")}: give one of them` : "";
+    throw new AegirError("ERR_CHECKPOINT", `${dir} is not a run folder: it has no config.json${hint}`);
+  }
   let parsed: unknown;
   try {
     parsed = JSON.parse(await readFile(path, "utf8"));

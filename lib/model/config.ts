@@ -14,6 +14,8 @@ import { type ArchLayout, parseLayout } from "./layout.js";
 /** 256 bytes and the special ids above them. */
 const DEFAULT_VOCABULARY = 264;
 const DEFAULT_ROLES = 8;
+/** Classes without names at most: each gets one. */
+const MAX_UNNAMED = 1_000_000;
 /** A stage of this width or wider gets the ranks and the head size of the RWKV-7 paper. */
 const WIDE = 256;
 
@@ -70,7 +72,7 @@ const annotatorSchema = z.strictObject({
   /** Names of the classes, index = class id. */
   labels: z.array(z.string()).min(1).readonly().optional(),
   /** Number of classes where they have no names. */
-  numLabels: positive.optional(),
+  numLabels: positive.max(MAX_UNNAMED).optional(),
 });
 
 export type ModelPreset = NonNullable<z.input<typeof causalLMSchema>["preset"]>;

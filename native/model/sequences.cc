@@ -109,13 +109,19 @@ Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, co
   return packing;
 }
 
+void checkRows(const char* name, const at::Tensor& rows, int64_t count) {
+  checkIndex(name, rows);
+  if (rows.numel() == 0) return;
+  const int64_t low = rows.min().item<int64_t>(), high = rows.max().item<int64_t>();
+  check(low >= 0 && high < count, ErrorCode::Argument, name, ": every entry must lie in 0..", count - 1,
+        "; got ", low, " to ", high);
+}
+
 std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& rows) {
-  checkIndex("rows", rows);
   const auto& old = packing.sequences;
+  checkRows("rows", rows, old.count);
   const int64_t count = rows.size(0);
   check(count >= 1, ErrorCode::Argument, "rows: expected at least one row");
-  const bool inRange = rows.min().item<int64_t>() >= 0 && rows.max().item<int64_t>() < old.count;
-  check(inRange, ErrorCode::Argument, "rows: every entry must lie in 0..", old.count - 1);
   const auto starts = old.cuSeqlens.index_select(0, rows);
   const auto lengths = old.cuSeqlens.index_select(0, rows + 1) - starts;
   const auto cuSeqlens = withLeadingZero(at::cumsum(lengths, 0));

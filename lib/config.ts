@@ -6,7 +6,7 @@ import { AegirError } from "./errors.js";
  * @throws AegirError ERR_CONFIG naming `what`, the key, what it was and what was expected; unknown keys come with the nearest known one.
  */
 export function parseOptions<S extends z.ZodType>(what: string, schema: S, value: unknown): z.output<S> {
-  const parsed = schema.safeParse(value ?? {});
+  const parsed = checked(what, schema, value ?? {});
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0]!;
   const path = issue.path.map(String).join(".");
@@ -19,6 +19,15 @@ export function parseOptions<S extends z.ZodType>(what: string, schema: S, value
   }
   const got = describe(valueAt(value, issue.path));
   throw new AegirError("ERR_CONFIG", `${what}${path ? `.${path}` : ""}: ${issue.message} (was ${got})`);
+}
+
+function checked<S extends z.ZodType>(what: string, schema: S, value: unknown) {
+  try {
+    return schema.safeParse(value);
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw new AegirError("ERR_CONFIG", `${what}: nested too deeply, or an object within itself`, { cause });
+  }
 }
 
 /** The candidate nearest to `word` by edit distance, or null where none is near. */

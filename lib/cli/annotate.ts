@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { readCsv } from "../data/csv.js";
 import { terminalTable, truncate } from "../report/table.js";
 import { annotateTable, type ColumnAnnotation } from "../train/annotate.js";
@@ -13,6 +13,7 @@ interface AnnotateFlags {
   csv?: boolean;
   out?: string;
   mainColumn?: number;
+  maxColumns?: number;
   quiet?: boolean;
 }
 
@@ -27,8 +28,9 @@ export function register(program: Command): void {
     )
     .argument("<files...>", "CSV files")
     .option("--json", "print JSON")
-    .option("--csv", "print CSV")
+    .addOption(new Option("--csv", "print CSV").conflicts("json"))
     .option("--main-column <n>", "runs of task cpa: the subject column (default: 0)", number)
+    .option("--max-columns <n>", "refuse wider tables (default: 2000)", number)
     .option("--out <file>", "write to this file, whole or not at all")
     .option("--quiet", "show no progress")
     .action(annotateFiles);
@@ -42,7 +44,8 @@ async function annotateFiles(run: string, files: string[], flags: AnnotateFlags)
       const all: ColumnAnnotation[] = [];
       for (const file of files) {
         const table = await readCsv(file);
-        const options = { mainColumn: flags.mainColumn, signal, onProgress: view.update.bind(view) };
+        const { mainColumn, maxColumns } = flags;
+        const options = { mainColumn, maxColumns, signal, onProgress: view.update.bind(view) };
         if (!flags.quiet) for (const warning of table.warnings) view.note(`${file}: ${warning}`);
         all.push(...(await annotateTable(annotator, table, options)));
       }

@@ -23,8 +23,14 @@ export function addDataOptions(command: Command): Command {
       "--train-file <name>",
       "SOTAB's layout: full, small, or a training ground-truth file (default: full)",
     )
-    .option("--tables <n>", "generated tables (default: 600)", number)
-    .option("--data-seed <n>", "seed of the generated tables (default: 0)", number);
+    .addOption(
+      new Option("--tables <n>", "generated tables (default: 600)").argParser(number).conflicts("data"),
+    )
+    .addOption(
+      new Option("--data-seed <n>", "seed of the generated tables (default: 0)")
+        .argParser(number)
+        .conflicts("data"),
+    );
 }
 
 export function sourceFrom({ data, task, trainFile, tables, dataSeed }: DataFlags): DataSource {

@@ -35,7 +35,8 @@ function fail(error: unknown): number {
     report(error.code, error.message);
     return error.code === "ERR_ABORTED" ? 130 : 1;
   }
-  report("ERR_INTERNAL", error instanceof Error ? (error.stack ?? error.message) : String(error));
+  if (error instanceof Error && "syscall" in error) report("ERR_DATA", error.message);
+  else report("ERR_INTERNAL", error instanceof Error ? (error.stack ?? error.message) : String(error));
   return 1;
 }
 
@@ -59,8 +60,11 @@ function build(): Command {
 // A reader that closes early (`| head`) ends the command quietly.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0);
-  throw error;
+  process.stderr.write(`error [ERR_DATA]: the output cannot be written (${error.message})\n`);
+  process.exit(1);
 });
+// Where messages cannot be written, the exit code still tells.
+process.stderr.on("error", () => {});
 
 try {
   await build().parseAsync();

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
 import type { AnnotatorOptions, ArchLayout } from "../model/index.js";
+import { defined } from "../train/defined.js";
 
 /** Adds one option per field of a schema: `batchRows` becomes `--batch-rows <n>`, with the field's description and default. */
 export function addSettings(command: Command, schema: z.ZodObject, leaveOut: string[] = []): Command {
@@ -45,16 +46,16 @@ export function modelFrom(options: {
   pooling?: AnnotatorOptions["pooling"];
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
   const { preset, layout, dModel, headSize, ngrams, pooling } = options;
-  if (Object.values({ preset, layout, dModel, headSize, ngrams, pooling }).every((x) => !x)) return undefined;
-  const base = preset ?? (layout ? undefined : "tiny");
-  return {
-    ...(base ? { preset: base } : {}),
-    ...(layout ? { archLayout: layout } : {}),
-    ...(dModel ? { dModel: dModel.length === 1 ? dModel[0]! : dModel } : {}),
-    ...(headSize ? { headSize } : {}),
-    ...(ngrams ? { ngrams: { buckets: ngrams } } : {}),
-    ...(pooling ? { pooling } : {}),
-  };
+  const given = defined({
+    preset,
+    archLayout: layout,
+    dModel: dModel?.length === 1 ? dModel[0] : dModel,
+    headSize,
+    ngrams: ngrams === undefined ? undefined : { buckets: ngrams },
+    pooling,
+  });
+  if (Object.keys(given).length === 0) return undefined;
+  return layout === undefined ? { preset: "tiny", ...given } : given;
 }
 
 export function number(text: string): number {

@@ -22,9 +22,11 @@ export async function readCsvFolder(dir: string, options: { task: Task; seed: nu
   const file = path.join(dir, LABELS_FILE);
   const { rows } = await readGroundTruth(file, options.task);
   const tables = new Map<string, Table>();
+  const first = new Map<string, GroundTruthRow>();
   const warnings: string[] = [];
   for (const row of rows) {
     if (!tables.has(row.table)) tables.set(row.table, await readTable(dir, file, row, warnings));
+    checkAgrees(row, first, file);
     checkColumn(tables.get(row.table)!, row.column, file, row);
     if (row.mainColumn !== undefined) checkColumn(tables.get(row.table)!, row.mainColumn, file, row);
   }
@@ -65,10 +67,39 @@ async function readTable(
   const file = candidates.find((candidate) => existsSync(candidate));
   if (!file)
     throw new AegirError("ERR_DATA", `${where}: no file '${row.table}' or '${row.table}.csv' in ${dir}`);
-  const header = row.header === undefined ? "auto" : /^(?:yes|true|1)$/i.test(row.header);
-  const read = await readCsv(file, { header });
+  const read = await readCsv(file, { header: headerOf(row, labelsFile) });
   warnings.push(...read.warnings.map((warning) => `${row.table}: ${warning}`));
   return { name: row.table, columns: read.columns };
+}
+
+/** One table has one name and one header: by two names its columns could come into two splits. */
+function checkAgrees(row: GroundTruthRow, first: Map<string, GroundTruthRow>, file: string): void {
+  const key = row.table.replace(/\.csv$/, "");
+  const other = first.get(key);
+  if (!other) {
+    first.set(key, row);
+    return;
+  }
+  const where = `${file}, line ${row.line}`;
+  if (other.table !== row.table) {
+    throw new AegirError(
+      "ERR_DATA",
+      `${where}: '${row.table}' is named '${other.table}' in line ${other.line}`,
+    );
+  }
+  if (headerOf(other, file) !== headerOf(row, file)) {
+    throw new AegirError(
+      "ERR_DATA",
+      `${where}: header of '${row.table}' differs from that in line ${other.line}`,
+    );
+  }
+}
+
+function headerOf({ header, line }: GroundTruthRow, file: string): boolean | "auto" {
+  if (header === undefined) return "auto";
+  if (/^(?:yes|true|1)$/i.test(header)) return true;
+  if (/^(?:no|false|0)$/i.test(header)) return false;
+  throw new AegirError("ERR_DATA", `${file}, line ${line}: header was '${header}', expected yes or no`);
 }
 
 function checkColumn(table: Table, column: number, file: string, row: GroundTruthRow): void {

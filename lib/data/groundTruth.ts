@@ -19,15 +19,15 @@ export interface GroundTruthRow {
   header?: string;
 }
 
-const SPLIT_NAMES: Record<string, Split> = {
-  train: "train",
-  training: "train",
-  validation: "validation",
-  valid: "validation",
-  val: "validation",
-  dev: "validation",
-  test: "test",
-};
+const SPLIT_NAMES = new Map<string, Split>([
+  ["train", "train"],
+  ["training", "train"],
+  ["validation", "validation"],
+  ["valid", "validation"],
+  ["val", "validation"],
+  ["dev", "validation"],
+  ["test", "test"],
+]);
 
 /**
  * Reads a ground-truth CSV. Several lines on one column (pair) make one row: the first label counts, the others are its alternatives.
@@ -42,14 +42,9 @@ export async function readGroundTruth(
       cause,
     });
   });
-  const records = parseRecords(file, bytes);
-  const required = ["table_name", "column_index", "label", ...(task === "cpa" ? ["main_column_index"] : [])];
-  const missing = required.filter((name) => !(name in (records[0]?.record ?? {})));
-  if (missing.length > 0) {
-    const known = Object.keys(records[0]?.record ?? {}).join(", ") || "none";
-    const hint = missing[0] === "main_column_index" ? " (needed for CPA; for column types use task cta)" : "";
-    throw new AegirError("ERR_DATA", `${file}: no column ${missing.join(", ")}${hint}; it has ${known}`);
-  }
+  const { columns, records } = parseRecords(file, bytes);
+  checkColumns(columns, task, file);
+  if (records.length === 0) throw new AegirError("ERR_DATA", `${file}: no lines below its header`);
   const rows = new Map<string, GroundTruthRow>();
   let doubled = 0;
   for (const { record, line } of records) {
@@ -66,21 +61,38 @@ export async function readGroundTruth(
   return { rows: [...rows.values()], doubled };
 }
 
+function checkColumns(columns: string[], task: Task, file: string): void {
+  const required = ["table_name", "column_index", "label", ...(task === "cpa" ? ["main_column_index"] : [])];
+  const missing = required.filter((name) => !columns.includes(name));
+  if (missing.length > 0) {
+    const known = columns.join(", ") || "none";
+    const hint = missing[0] === "main_column_index" ? " (needed for CPA; for column types use task cta)" : "";
+    throw new AegirError("ERR_DATA", `${file}: no column ${missing.join(", ")}${hint}; it has ${known}`);
+  }
+  const repeated = columns.find((name, i) => columns.indexOf(name) !== i);
+  if (repeated !== undefined)
+    throw new AegirError("ERR_DATA", `${file}: two columns are named '${repeated}'`);
+}
+
 interface NumberedRecord {
   record: Record<string, string>;
   line: number;
 }
 
-function parseRecords(file: string, bytes: Uint8Array): NumberedRecord[] {
+function parseRecords(file: string, bytes: Uint8Array): { columns: string[]; records: NumberedRecord[] } {
+  let columns: string[] = [];
   try {
     const parsed: { record: Record<string, string>; info: { lines: number } }[] = parse(Buffer.from(bytes), {
-      columns: true,
+      columns: (names: string[]) => {
+        columns = names;
+        return names;
+      },
       info: true,
       bom: true,
       trim: true,
       skip_empty_lines: true,
     });
-    return parsed.map(({ record, info }) => ({ record, line: info.lines }));
+    return { columns, records: parsed.map(({ record, info }) => ({ record, line: info.lines })) };
   } catch (cause) {
     throw new AegirError("ERR_DATA", `${file}: ${(cause as Error).message}`, { cause });
   }
@@ -108,7 +120,7 @@ function columnIndex(record: Record<string, string>, name: string, where: string
 }
 
 function splitNamed(text: string, where: string): Split {
-  const split = SPLIT_NAMES[text.toLowerCase()];
+  const split = SPLIT_NAMES.get(text.toLowerCase());
   if (split) return split;
   throw new AegirError("ERR_DATA", `${where}: split was '${text}', expected train, validation or test`);
 }

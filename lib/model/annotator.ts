@@ -5,7 +5,7 @@ import {
   type ResolvedAnnotator,
   resolveAnnotator,
 } from "./config.js";
-import { AegirModel, createModule, disposable, type ModelRuntime } from "./model.js";
+import { AegirModel, createModule, disposable, type ModelRuntime, parseRuntime } from "./model.js";
 import type { AnnotatorOutput } from "./types.js";
 
 /**
@@ -23,7 +23,8 @@ export class AegirForColumnAnnotation extends AegirModel<AnnotatorOutput> {
   /** @throws AegirError ERR_CONFIG naming the option */
   constructor(options: AnnotatorOptions, runtime: ModelRuntime = {}) {
     const resolved = resolveAnnotator(options);
-    super(createModule("annotator", nativeAnnotator(resolved), runtime.seed ?? 0), resolved, runtime);
+    const given = parseRuntime(runtime);
+    super(createModule("annotator", nativeAnnotator(resolved), given.seed), resolved, given);
     this.labels = resolved.labels;
   }
 

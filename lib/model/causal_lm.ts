@@ -1,6 +1,6 @@
 import type { ModelOutput } from "../native/contract.js";
 import { type CausalLMOptions, nativeBackbone, resolveCausalLM } from "./config.js";
-import { AegirModel, createModule, disposable, type ModelRuntime } from "./model.js";
+import { AegirModel, createModule, disposable, type ModelRuntime, parseRuntime } from "./model.js";
 import type { CausalLMOutput } from "./types.js";
 
 /** A byte-level language model: byte + role embedding → backbone → next-byte logits (docs/model.md). */
@@ -8,7 +8,8 @@ export class AegirForCausalLM extends AegirModel<CausalLMOutput> {
   /** @throws AegirError ERR_CONFIG naming the option */
   constructor(options: CausalLMOptions, runtime: ModelRuntime = {}) {
     const resolved = resolveCausalLM(options);
-    super(createModule("causalLM", nativeBackbone(resolved), runtime.seed ?? 0), resolved, runtime);
+    const given = parseRuntime(runtime);
+    super(createModule("causalLM", nativeBackbone(resolved), given.seed), resolved, given);
   }
 
   protected override wrap(output: ModelOutput): CausalLMOutput {

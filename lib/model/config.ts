@@ -15,6 +15,8 @@ import { type ArchLayout, parseLayout } from "./layout.js";
 /** 256 bytes and the special ids above them. */
 const DEFAULT_VOCABULARY = 264;
 const DEFAULT_ROLES = 8;
+/** Classes without names at most: each gets one. */
+const MAX_UNNAMED = 1_000_000;
 /** A stage of this width or wider gets the ranks and the head size of the RWKV-7 paper. */
 const WIDE = 256;
 
@@ -71,7 +73,7 @@ const annotatorSchema = z.strictObject({
   /** Names of the classes, index = class id. */
   labels: z.array(z.string()).min(1).readonly().optional(),
   /** Number of classes where they have no names. */
-  numLabels: positive.optional(),
+  numLabels: positive.max(MAX_UNNAMED).optional(),
   /** What the head reads side by side: "mean" and "max" of the column's own tokens, and "context", the mean of all others. */
   pooling: z
     .array(z.enum(["mean", "max", "context"]))

@@ -14,6 +14,7 @@ export interface StageLayout {
   decoder?: BlockSpec["code"][];
 }
 
+const MAX_STAGES = 32;
 const SUPPORTED = `"w" (RWKV-7 time mix + channel mix) and "W" (RWKV-7 time mix + SwiGLU)`;
 const UNSUPPORTED = new Set(["m", "M", "t", "T", "r", "R"]);
 
@@ -25,6 +26,9 @@ export function parseLayout(layout: ArchLayout): StageLayout[] {
   const stages: StageLayout[] = [];
   let at: ArchLayout = layout;
   for (;;) {
+    if (stages.length === MAX_STAGES) {
+      throw new AegirError("ERR_CONFIG", `archLayout: more than ${MAX_STAGES} stages, one within the other`);
+    }
     if (at.length === 1 && typeof at[0] === "string") {
       stages.push({ encoder: parseBlocks(at[0]) });
       return stages;

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { z } from "zod";
+import { parseOptions } from "../config.js";
 import type {
   DeviceName,
   ModelInput,
@@ -17,17 +19,25 @@ import type { ResolvedBackbone } from "./config.js";
 import { parseLayout } from "./layout.js";
 import type { ModelGeometry, ModelInputs, Prefix, RestOptions, RunOptions } from "./types.js";
 
-export interface ModelRuntime {
-  /** Decides every initial value; default 0. */
-  seed?: number;
+const runtimeSchema = z.strictObject({
+  /** Decides every initial value. */
+  seed: z.int().min(0).default(0),
   /** Lane to run on, which stays the caller's; absent: the model makes its own and closes it when disposed. */
-  lane?: Lane | NativeLane;
+  lane: z.custom<Lane | NativeLane>(isLane, "expected a Lane").optional(),
   /** Intra-op threads of the model's own lane; default 1. */
-  threads?: number;
+  threads: z.int().positive().optional(),
   /** Name of the model and of its own lane. */
-  name?: string;
+  name: z.string().min(1).optional(),
   /** Where the parameters lie and the model computes; default "cpu". Inputs may lie anywhere, outputs lie here. */
-  device?: DeviceName | "auto";
+  device: z
+    .custom<DeviceName | "auto">((value) => typeof value === "string", 'expected "cpu", "cuda" or "auto"')
+    .optional(),
+});
+
+export type ModelRuntime = z.input<typeof runtimeSchema>;
+
+function isLane(value: unknown): boolean {
+  return value instanceof Lane || value instanceof (addon().Lane as unknown as new () => NativeLane);
 }
 
 /** What annotation models and causal language models share: a native module and the lane that it runs on. */
@@ -41,7 +51,7 @@ export abstract class AegirModel<Output> {
     readonly native: NativeModule,
     /** Every choice spelled out, for checkpoints: `new` with these options makes the same model. */
     readonly options: ResolvedBackbone,
-    runtime: ModelRuntime,
+    runtime: z.output<typeof runtimeSchema>,
   ) {
     if (runtime.device !== undefined) native.to(resolveDevice(runtime.device));
     this.geometry = geometryOf(options);
@@ -76,14 +86,14 @@ export abstract class AegirModel<Output> {
     const input = { innerKv: this.kvByStage(options.innerKv), headResidual, grad };
     return this.wrap(
       await withSignal(signal, (cancel) =>
-        addon().modelRest(this.lane, this.native, prefix.native, input, cancel),
+        addon().modelRest(this.lane, this.native, prefix?.native, input, cancel),
       ),
     );
   }
 
   /** The prefix of chosen rows, repeats allowed: rows (R) i64. */
   async selectRows(prefix: Prefix, rows: NativeTensor): Promise<Prefix> {
-    const selected = await addon().prefixSelectRows(this.lane, prefix.native, rows);
+    const selected = await addon().prefixSelectRows(this.lane, prefix?.native, rows);
     return makePrefix(selected.prefix, prefix.routingHidden.indexSelect(0, rows), selected.interval);
   }
 
@@ -201,6 +211,11 @@ export function disposable<T extends object>(
     for (const part of parts) part.dispose();
   };
   return Object.assign(output, { dispose, [Symbol.dispose]: dispose });
+}
+
+/** @throws AegirError ERR_CONFIG naming the option */
+export function parseRuntime(runtime: ModelRuntime): z.output<typeof runtimeSchema> {
+  return parseOptions("model runtime", runtimeSchema, runtime);
 }
 
 /** A native module of random weights drawn from the runtime's seed. */

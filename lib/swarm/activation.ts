@@ -2,6 +2,7 @@ import { AegirError } from "../errors.js";
 import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { CappedBernoulli } from "../rl/policy.js";
+import { Tensor } from "../tensor/tensor.js";
 
 /** Which rows send themselves to which specialists: nested rows, (B·n) values row-major, or a tensor (B,n). */
 export type ActivationLike =
@@ -9,6 +10,14 @@ export type ActivationLike =
   | readonly (readonly (boolean | number)[])[]
   | Uint8Array
   | NativeTensor;
+
+function checkShape(shape: number[], batch: number, numSpecialists: number): void {
+  if (shape.length === 2 && shape[0] === batch && shape[1] === numSpecialists) return;
+  throw new AegirError(
+    "ERR_SHAPE",
+    `activation: expected (${batch},${numSpecialists}), got (${shape.join(",")})`,
+  );
+}
 
 /** A routing decision: (B,n) booleans. */
 export class Activation {
@@ -24,17 +33,22 @@ export class Activation {
         `activation: expected ${batch} rows of ${numSpecialists} specialists, got ${mask.length} values`,
       );
     }
+    const odd = mask.find((value) => value > 1);
+    if (odd !== undefined) throw new AegirError("ERR_ARGUMENT", `activation: expected 0 or 1, got ${odd}`);
   }
 
   static from(value: ActivationLike, batch: number, numSpecialists: number): Activation {
-    if (value instanceof Activation) return new Activation(batch, numSpecialists, value.mask);
+    if (value instanceof Activation) {
+      checkShape([value.batch, value.numSpecialists], batch, numSpecialists);
+      return value;
+    }
     if (value instanceof Uint8Array) return new Activation(batch, numSpecialists, value);
     if (Array.isArray(value)) return Activation.fromRows(value, batch, numSpecialists);
-    const tensor = value as NativeTensor;
-    if (tensor.dtype !== "bool" && tensor.dtype !== "u8") {
-      throw new AegirError("ERR_DTYPE", `activation: expected bool or u8, got ${tensor.dtype}`);
-    }
-    return new Activation(batch, numSpecialists, tensor.data() as Uint8Array);
+    if (value instanceof Tensor) return Activation.fromTensor(value as NativeTensor, batch, numSpecialists);
+    throw new AegirError(
+      "ERR_ARGUMENT",
+      "activation: expected rows of booleans, a Uint8Array or a tensor (B,n)",
+    );
   }
 
   static constant(value: boolean, batch: number, numSpecialists: number): Activation {
@@ -58,15 +72,29 @@ export class Activation {
     batch: number,
     numSpecialists: number,
   ): Activation {
-    const odd = rows.findIndex((row) => row.length !== numSpecialists);
+    const odd = rows.findIndex((row) => row?.length !== numSpecialists);
     if (rows.length !== batch || odd >= 0) {
-      const got = odd >= 0 ? `row ${odd} has ${rows[odd]!.length} values` : `got ${rows.length} rows`;
+      const got = odd >= 0 ? `row ${odd} has ${rows[odd]?.length} values` : `got ${rows.length} rows`;
       throw new AegirError(
         "ERR_SHAPE",
         `activation: expected ${batch} rows of ${numSpecialists} specialists, ${got}`,
       );
     }
-    return new Activation(batch, numSpecialists, Uint8Array.from(rows.flat(), Number));
+    const values = rows.flat();
+    const other = values.findIndex((value) => Number(value) !== 0 && Number(value) !== 1);
+    if (other >= 0) {
+      const where = `[${Math.floor(other / numSpecialists)}][${other % numSpecialists}]`;
+      throw new AegirError("ERR_ARGUMENT", `activation${where}: expected 0 or 1, got ${values[other]}`);
+    }
+    return new Activation(batch, numSpecialists, Uint8Array.from(values, Number));
+  }
+
+  private static fromTensor(tensor: NativeTensor, batch: number, numSpecialists: number): Activation {
+    if (tensor.dtype !== "bool" && tensor.dtype !== "u8") {
+      throw new AegirError("ERR_DTYPE", `activation: expected bool or u8, got ${tensor.dtype}`);
+    }
+    checkShape(tensor.shape, batch, numSpecialists);
+    return new Activation(batch, numSpecialists, tensor.data() as Uint8Array);
   }
 
   /** Rows that activated `specialist`, ascending. */

@@ -1,6 +1,7 @@
 import { AegirError } from "../errors.js";
 import type { ModelInputs } from "../model/index.js";
 import type { NativeTensor } from "../native/contract.js";
+import { checkTensor } from "../tensor/tensor.js";
 import { disposeAll, indexTensor } from "./module.js";
 
 /** What the primary and the specialists read: whole rows from their start. */
@@ -15,6 +16,7 @@ export interface OwnedInputs extends RowInputs {
  * @throws AegirError ERR_ARGUMENT for a row that is empty or not a run of true from its start
  */
 export function lengthsOfMask(mask: NativeTensor): NativeTensor {
+  checkTensor(mask, "mask");
   if (mask.shape.length !== 2) {
     throw new AegirError("ERR_SHAPE", `mask: expected (B,T), got (${mask.shape.join(",")})`);
   }

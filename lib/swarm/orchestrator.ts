@@ -1,6 +1,7 @@
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } from "../model/index.js";
 import type { Interval, NativeModule, NativeTensor } from "../native/contract.js";
+import { checkTensor } from "../tensor/tensor.js";
 import { Activation, type ActivationLike } from "./activation.js";
 import type { RWKVStateFusion } from "./fusion.js";
 import { lengthsOfMask, type RowInputs, selectInputRows } from "./inputs.js";
@@ -130,6 +131,7 @@ export class SwarmOrchestrator {
     routingHidden: NativeTensor,
     { grad = false, detach = true }: { grad?: boolean; detach?: boolean } = {},
   ): Promise<{ logits: NativeTensor; interval: Interval }> {
+    checkTensor(routingHidden, "routingHidden");
     if (!detach) return this.router.forward(this.primary.lane, routingHidden, { grad });
     const features = routingHidden.detach();
     try {
@@ -259,6 +261,7 @@ export class SwarmOrchestrator {
 
   private features(prefix: Prefix, routingHidden: NativeTensor | "auto"): NativeTensor {
     const hidden = routingHidden === "auto" ? prefix.routingHidden : routingHidden;
+    checkTensor(hidden, "routingHidden");
     const expected = [prefix.rows, this.router.dModel];
     if (hidden.shape.join() === expected.join()) return hidden;
     throw new AegirError(
@@ -273,7 +276,11 @@ export class SwarmOrchestrator {
     if (routing === "learned") return Activation.fromLogits(logits, this.activationThreshold, this.maxActive);
     if (routing === "all-on" || routing === "all-off")
       return Activation.constant(routing === "all-on", batch, n);
-    return Activation.from(routing.mask, batch, n);
+    if (routing?.mask !== undefined) return Activation.from(routing.mask, batch, n);
+    throw new AegirError(
+      "ERR_ARGUMENT",
+      `routing: expected "learned", "all-on", "all-off" or { mask }, got ${JSON.stringify(routing)}`,
+    );
   }
 
   private async runSpecialist(

@@ -62,6 +62,8 @@ export async function withSignal<T>(
   start: (cancel?: NativeCancelToken) => Promise<T>,
 ): Promise<T> {
   if (!signal) return start();
+  if (!(signal instanceof AbortSignal))
+    throw new AegirError("ERR_ARGUMENT", "signal: expected an AbortSignal, as an AbortController has");
   if (signal.aborted) throw aborted(signal);
   const token = new (native().CancelToken)();
   const cancel = () => token.cancel();

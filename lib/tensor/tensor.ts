@@ -12,6 +12,9 @@ import type { Generator } from "./generator.js";
  */
 export type Tensor = NativeTensor;
 
+/** As many dimensions as libtorch's operators take. */
+const MAX_DIMS = 64;
+
 const dtypes = ["f32", "f64", "bf16", "i64", "bool", "u8"] as const satisfies readonly Dtype[];
 const device = z
   .custom<DeviceName | "auto">((value) => typeof value === "string", { error: "expected a device name" })
@@ -70,13 +73,13 @@ export const Tensor = {
   /** Standard normal values. */
   randn(shape: number[], generator: Generator, options: TensorRandomOptions = {}): Tensor {
     const given = parseOptions("Tensor.randn options", randomSchema, options);
-    return onDevice(given.device, () => native().Tensor.randn(shape, given.dtype, generator.native));
+    return onDevice(given.device, () => native().Tensor.randn(shape, given.dtype, generator?.native));
   },
 
   /** Uniform values in [0, 1). */
   rand(shape: number[], generator: Generator, options: TensorRandomOptions = {}): Tensor {
     const given = parseOptions("Tensor.rand options", randomSchema, options);
-    return onDevice(given.device, () => native().Tensor.rand(shape, given.dtype, generator.native));
+    return onDevice(given.device, () => native().Tensor.rand(shape, given.dtype, generator?.native));
   },
 
   cat(tensors: Tensor[], dim = 0): Tensor {
@@ -91,6 +94,12 @@ export const Tensor = {
     return value instanceof (native().Tensor as unknown as new () => Tensor);
   },
 };
+
+/** @throws AegirError ERR_ARGUMENT where `value` is no tensor */
+export function checkTensor(value: unknown, argument: string): void {
+  if (value instanceof Tensor) return;
+  throw new AegirError("ERR_ARGUMENT", `${argument}: expected a Tensor, got ${describe(value)}`);
+}
 
 /** Tensors are made in the CPU's memory and then copied; a device that is not there is an error before anything is made. */
 function onDevice(wanted: DeviceName | "auto" | undefined, make: () => Tensor): Tensor {
@@ -114,7 +123,10 @@ function dtypeOfArray(data: TensorData): Dtype {
 
 function flatten(data: NestedArray): { values: number[]; shape: number[]; boolean: boolean } {
   const shape: number[] = [];
-  for (let at: NestedArray | undefined = data; Array.isArray(at); at = at[0]) shape.push(at.length);
+  for (let at: NestedArray | undefined = data; Array.isArray(at); at = at[0]) {
+    if (shape.push(at.length) > MAX_DIMS)
+      throw new AegirError("ERR_SHAPE", `data: nested deeper than ${MAX_DIMS} arrays, or an array in itself`);
+  }
   const values: number[] = [];
   let boolean = false;
   const visit = (part: NestedArray, depth: number, where: string): void => {

@@ -73,7 +73,7 @@ function checkTable({ name, columns }: Table, maxColumns: number): void {
   if (columns.length > maxColumns) {
     throw new AegirError(
       "ERR_DATA",
-      `${name}: ${columns.length} columns, more than the limit of ${maxColumns}; is it a table? Raise maxColumns if so`,
+      `${name}: ${columns.length} columns, more than the limit of ${maxColumns}; is it a table? Raise maxColumns (--max-columns) if so`,
     );
   }
 }

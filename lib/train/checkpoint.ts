@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AegirError } from "../errors.js";
-import { recoverDirectory, replaceDirectory } from "./atomic.js";
+import { currentDirectory, replaceDirectory } from "./atomic.js";
 import { encodeSafetensors, readSafetensors, type StoredTensor } from "./safetensors.js";
 
 /** Named tensors of one file of a checkpoint. */
@@ -45,8 +45,7 @@ export async function saveCheckpoint<State>(dir: string, checkpoint: Checkpoint<
 
 /** Whether `dir` holds a checkpoint, also where the last save was cut off. */
 export async function hasCheckpoint(dir: string): Promise<boolean> {
-  await recoverDirectory(dir);
-  return existsSync(join(dir, "state.json"));
+  return existsSync(join(currentDirectory(dir), "state.json"));
 }
 
 /**
@@ -60,8 +59,8 @@ export async function loadCheckpoint<State>(
   dir: string,
   { geometry, only }: { geometry?: unknown; only?: string[] } = {},
 ): Promise<Checkpoint<State>> {
-  await recoverDirectory(dir);
-  const head = await readStateFile(join(dir, "state.json"));
+  const from = currentDirectory(dir);
+  const head = await readStateFile(join(from, "state.json"));
   if (geometry !== undefined) {
     const difference = firstDifference(head.geometry, JSON.parse(JSON.stringify(geometry)));
     if (difference) {
@@ -72,10 +71,12 @@ export async function loadCheckpoint<State>(
       );
     }
   }
+  const absent = (only ?? ["model"]).find((group) => !head.groups.includes(group));
+  if (absent) throw new AegirError("ERR_CHECKPOINT", `${dir} holds no ${absent} tensors`);
   const groups: Record<string, TensorMap> = {};
   for (const group of head.groups) {
     if (only && !only.includes(group)) continue;
-    groups[group] = (await readSafetensors(join(dir, `${group}.safetensors`))).tensors;
+    groups[group] = (await readSafetensors(join(from, `${group}.safetensors`))).tensors;
   }
   return { geometry: head.geometry, groups, state: head.state as State };
 }
@@ -95,9 +96,11 @@ async function readStateFile(path: string): Promise<StateFile> {
   } catch (cause) {
     throw new AegirError("ERR_CHECKPOINT", `${path} is truncated or not JSON`, { cause });
   }
-  if (head?.format !== FORMAT || !Array.isArray(head.groups)) {
+  if (head?.format !== FORMAT) {
     throw new AegirError("ERR_CHECKPOINT", `${path}: format ${head?.format}, expected ${FORMAT}`);
   }
+  const named = Array.isArray(head.groups) && head.groups.every((group) => /^\w+$/.test(String(group)));
+  if (!named) throw new AegirError("ERR_CHECKPOINT", `${path}: groups is no list of names`);
   return head;
 }
 

@@ -1,9 +1,11 @@
 import { join } from "node:path";
+import { z } from "zod";
 import { AegirError } from "../errors.js";
 import { hasCheckpoint, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
 import { monitorLag, type TimerLag } from "./lag.js";
 import { MetricsLog, type MetricValue } from "./metricsLog.js";
 import { Meter, type ProgressListener } from "./progress.js";
+import { lockRun } from "./runLock.js";
 
 /** Figures of one step or one validation, by name. */
 export type Figures = Record<string, MetricValue>;
@@ -76,16 +78,28 @@ interface LoopState {
   trainee: MetricValue;
 }
 
+const count = z.int().min(0);
+const stateSchema = z.strictObject({
+  step: count,
+  stopped: z.boolean(),
+  best: z.strictObject({ step: count, score: z.number().nullable() }).nullable(),
+  stale: count,
+  metricsBytes: count,
+  trainee: z.json(),
+});
+
 /** This many steps in a row without a finite gradient end a run. */
 const MAX_SKIPPED = 10;
 
 /**
  * The loop of every training: steps, validation with early stopping, checkpoints, metrics and progress. At the end the
  * trainee has its best weights. An aborted run saves after the step in progress and rejects with ERR_ABORTED.
- * @throws AegirError ERR_ABORTED, ERR_NON_FINITE after ten steps in a row without a finite gradient, ERR_CHECKPOINT
+ * @throws AegirError ERR_ABORTED, ERR_NON_FINITE after ten steps in a row without a finite gradient, ERR_CHECKPOINT,
+ *   ERR_CONFIG where another training is in the folder
  */
 export async function runLoop(trainee: Trainee, options: LoopOptions): Promise<TrainingOutcome> {
   const loop = new Loop(trainee, options);
+  const unlock = options.dir ? await lockRun(options.dir) : undefined;
   const lag = monitorLag();
   const begin = performance.now();
   try {
@@ -103,6 +117,7 @@ export async function runLoop(trainee: Trainee, options: LoopOptions): Promise<T
     };
   } finally {
     lag.stop();
+    await unlock?.();
   }
 }
 
@@ -220,15 +235,33 @@ class Loop {
 
   private async restore(dir: string): Promise<void> {
     const { geometry } = this.trainee;
-    const { groups, state } = await loadCheckpoint<LoopState>(join(dir, "checkpoint"), { geometry });
+    const path = join(dir, "checkpoint");
+    const { groups, state: stored } = await loadCheckpoint<LoopState>(path, { geometry });
+    const state = checkedState(stored, path, this.options.totalSteps);
     const { model, best, ...rest } = groups;
     this.bestWeights = best ?? null;
     this.trainee.loadWeights(model!);
-    await this.trainee.restore(rest, state.trainee);
+    try {
+      await this.trainee.restore(rest, state.trainee);
+    } catch (cause) {
+      if (cause instanceof AegirError) throw cause;
+      throw new AegirError("ERR_CHECKPOINT", `${path}: is damaged (${(cause as Error).message})`, { cause });
+    }
     this.state = state;
     this.savedStep = state.step;
     await this.log!.rewind(state.metricsBytes);
   }
+}
+
+function checkedState(state: unknown, path: string, totalSteps: number): LoopState {
+  const checked = stateSchema.safeParse(state);
+  const issue = checked.error?.issues[0];
+  if (issue) {
+    throw new AegirError("ERR_CHECKPOINT", `${path}: state.${issue.path.join(".")}: ${issue.message}`);
+  }
+  const { step } = checked.data!;
+  if (step <= totalSteps) return checked.data as LoopState;
+  throw new AegirError("ERR_CHECKPOINT", `${path}: is of step ${step}, and the run has ${totalSteps}`);
 }
 
 function shown(figures: Figures, names: string[]): Record<string, number> {

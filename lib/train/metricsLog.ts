@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { appendFile, readFile, stat, truncate } from "node:fs/promises";
 import { AegirError } from "../errors.js";
+import { writing } from "./atomic.js";
 
 export type MetricValue = number | string | boolean | null | MetricValue[] | { [key: string]: MetricValue };
 
@@ -28,7 +29,7 @@ export class MetricsLog {
   async flush(): Promise<number> {
     const text = this.held.join("");
     this.held = [];
-    if (text.length > 0) await appendFile(this.path, text);
+    if (text.length > 0) await writing(this.path, () => appendFile(this.path, text));
     return existsSync(this.path) ? (await stat(this.path)).size : 0;
   }
 

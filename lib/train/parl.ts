@@ -14,7 +14,7 @@ import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.
 import { ParlTrainee } from "./parlTrainee.js";
 import { Meter, type ProgressListener } from "./progress.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
-import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
+import { openRun, type RunConfig, recordedRun, SPECIALIST_ID, startingRun } from "./runFolder.js";
 import { SharedCaches } from "./sharedCaches.js";
 import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
 import { Scope } from "./tensors.js";
@@ -125,6 +125,13 @@ function checkSources(
 ): void {
   if (specialists.length === 0) {
     throw new AegirError("ERR_CONFIG", "trainParl.specialists: expected at least one, got none");
+  }
+  const odd = specialists.find(({ id }) => !SPECIALIST_ID.test(id));
+  if (odd) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `trainParl.specialists: id '${odd.id}' names a folder: expected letters, digits and . _ - @, not a dot in front`,
+    );
   }
   if (freezePrimary && !initialised) {
     throw new AegirError(

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { ResolvedAnnotator, ResolvedBackbone } from "../model/index.js";
-import { writeFileAtomic } from "./atomic.js";
+import { makeFolder, writeFileAtomic, writing } from "./atomic.js";
 import { firstDifference, hasCheckpoint } from "./checkpoint.js";
 import type { MetricValue } from "./metricsLog.js";
 
@@ -18,6 +18,7 @@ import type { MetricValue } from "./metricsLog.js";
  *     best/                the weights that `evaluate` and `annotate` use
  *     specialists/<id>/    swarms: each frozen specialist as a run folder of its own
  *     summary.md, *.svg    the report
+ *     lock                 while a training runs: its process
  */
 export interface RunConfig {
   kind: "pretrain" | "supervised" | "parl";
@@ -37,6 +38,9 @@ export interface RunConfig {
 
 const FORMAT = 1;
 
+/** Specialists have folders of their names. */
+export const SPECIALIST_ID = /^[\w@-][\w.@ -]*$/;
+
 const configSchema = z.looseObject({
   format: z.literal(FORMAT),
   kind: z.enum(["pretrain", "supervised", "parl"]),
@@ -46,7 +50,13 @@ const configSchema = z.looseObject({
   options: z.looseObject({}),
   init: z.string().nullable(),
   data: z.looseObject({}).nullable(),
-  swarm: z.looseObject({}).optional(),
+  swarm: z
+    .looseObject({
+      specialists: z.array(z.string().regex(SPECIALIST_ID)),
+      fuse: z.enum(["states", "outputs", "states+outputs"]),
+      fusionMode: z.enum(["weighted_sum", "gated", "concat_project"]),
+    })
+    .optional(),
 });
 
 /**
@@ -66,14 +76,14 @@ export async function openRun(dir: string, config: RunConfig, recorded: RunConfi
       `${dir} cannot be resumed: ${path} is ${left} in the run, ${right} here`,
     );
   }
-  if (existsSync(dir) && (await readdir(dir)).length > 0) {
+  if (existsSync(dir) && (await writing(dir, () => readdir(dir))).length > 0) {
     const what = existsSync(join(dir, "config.json")) ? "a run" : "files";
     throw new AegirError(
       "ERR_CONFIG",
       `${dir} already holds ${what}: choose another folder, or continue a run with resume (--resume)`,
     );
   }
-  await mkdir(dir, { recursive: true });
+  await writing(dir, () => makeFolder(dir));
   await writeFileAtomic(
     join(dir, "config.json"),
     `${JSON.stringify({ format: FORMAT, ...config }, null, 2)}\n`,
@@ -126,6 +136,8 @@ export async function readRunConfig(dir: string): Promise<RunConfig> {
       `${path} is not a run's: ${issue.path.join(".") || "it"}: ${issue.message}`,
     );
   }
+  if (checked.data.kind === "parl" && !checked.data.swarm)
+    throw new AegirError("ERR_CHECKPOINT", `${path} is not a run's: a swarm's has swarm`);
   const { format: _, ...config } = checked.data;
   return config as unknown as RunConfig;
 }

@@ -95,6 +95,9 @@ std::vector<int64_t> shapeArg(const Napi::Value& value, const std::string& argum
   auto shape = readList(value, argument, [](const Napi::Value& size, const std::string& name) {
     return integerArg(size, name, 0);
   });
+  // As many as ATen's operators take.
+  check(shape.size() <= 64, ErrorCode::Shape, argument, ": ", shape.size(),
+        " dimensions, expected at most 64");
   int64_t numel = 1;
   for (int64_t size : shape) {
     if (__builtin_mul_overflow(numel, size, &numel) || numel > (int64_t{1} << 48)) {

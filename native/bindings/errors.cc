@@ -14,10 +14,10 @@ std::string firstLine(const std::string& text) { return text.substr(0, text.find
 ErrorCode codeOf(const c10::Error& error, ErrorCode fallback) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error)) return ErrorCode::OutOfMemory;
   if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorCode::Dtype;
-  // torch's own CPU allocator raises a plain error.
-  if (std::string_view(error.what_without_backtrace()).find("can't allocate memory") !=
-      std::string_view::npos) {
-    return ErrorCode::OutOfMemory;
+  // torch's own CPU allocator, and sizes beyond any memory, raise a plain error.
+  const std::string_view what = error.what_without_backtrace();
+  for (const char* beyond : {"can't allocate memory", "Storage size calculation overflowed"}) {
+    if (what.find(beyond) != std::string_view::npos) return ErrorCode::OutOfMemory;
   }
   return fallback;
 }

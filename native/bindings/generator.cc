@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include <cstring>
 #include <mutex>
@@ -43,7 +44,11 @@ Napi::Value GeneratorHandle::setState(const Napi::CallbackInfo& info) {
         expected, " bytes, as getState() gives, got ", bytes.ByteLength());
   at::Tensor state = at::empty({expected}, at::kByte);
   std::memcpy(state.mutable_data_ptr(), bytes.Data(), bytes.ByteLength());
-  generator.set_state(state);
+  try {
+    generator.set_state(state);
+  } catch (const c10::Error&) {
+    fail(ErrorCode::Argument, "state: not the bytes that getState() gave");
+  }
   return info.Env().Undefined();
 }
 

@@ -7,6 +7,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
+#include "native/model/sequences.h"
 #include "native/swarm/alignment.h"
 #include "native/swarm/fusion.h"
 #include "native/swarm/output_fusion.h"
@@ -180,7 +181,9 @@ struct FuseResult {
 };
 
 at::Tensor taken(const at::Tensor& rows, const at::Tensor& take) {
-  return take.defined() ? rows.index_select(0, take) : rows;
+  if (!take.defined()) return rows;
+  model::checkRows("agents: take", take, rows.dim() > 0 ? rows.size(0) : 0);
+  return rows.index_select(0, take);
 }
 
 FuseAgent readFuseAgent(const Napi::Object& object, const std::string& name, int64_t layers) {

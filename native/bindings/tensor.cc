@@ -21,7 +21,9 @@ Napi::Value fromData(const Napi::CallbackInfo& info) {
 Napi::Value full(const Napi::CallbackInfo& info) {
   const auto shape = shapeArg(info[0], "shape");
   const auto dtype = dtypeArg(info[2], "dtype");
-  return wrapTensor(info.Env(), at::full(shape, numberArg(info[1], "value"), at::TensorOptions(dtype)));
+  const double value = numberArg(info[1], "value");
+  checkElement(value, dtype, "value");
+  return wrapTensor(info.Env(), at::full(shape, value, at::TensorOptions(dtype)));
 }
 
 at::ScalarType floatingDtypeArg(const Napi::Value& value) {

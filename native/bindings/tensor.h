@@ -78,6 +78,8 @@ class TensorHandle : public Handle<TensorHandle, at::Tensor> {
 };
 
 // A copy of JavaScript numbers as a CPU tensor (tensor_data.cc), and of a tensor's values as a typed array.
+// Throws ERR_DTYPE naming `argument` where `dtype` does not hold the number.
+void checkElement(double value, at::ScalarType dtype, const std::string& argument);
 at::Tensor tensorFromData(const Napi::Value& data, at::IntArrayRef shape, at::ScalarType dtype);
 Napi::Value tensorToData(Napi::Env env, const at::Tensor& tensor);
 // Nested arrays of numbers (booleans for bool); a number for a scalar.

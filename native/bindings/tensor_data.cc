@@ -24,8 +24,11 @@ std::optional<at::ScalarType> elementType(napi_typedarray_type type) {
   }
 }
 
+// Of the view itself: its buffer may be a SharedArrayBuffer, which has no accessor.
 const void* bytesOf(const Napi::TypedArray& array) {
-  return static_cast<const std::byte*>(array.ArrayBuffer().Data()) + array.ByteOffset();
+  void* data = nullptr;
+  napi_get_typedarray_info(array.Env(), array, nullptr, nullptr, &data, nullptr, nullptr);
+  return data;
 }
 
 void checkLength(size_t length, at::IntArrayRef shape) {
@@ -54,13 +57,17 @@ at::Tensor fromTypedArray(const Napi::TypedArray& array, at::IntArrayRef shape, 
   return tensor.to(dtype);
 }
 
-void checkElement(double value, at::ScalarType dtype, uint32_t index) {
+}  // namespace
+
+void checkElement(double value, at::ScalarType dtype, const std::string& argument) {
   if (at::isFloatingType(dtype)) return;
   const double low = dtype == at::kLong ? -0x1p53 : 0.0;
   const double high = dtype == at::kLong ? 0x1p53 : dtype == at::kByte ? 255.0 : 1.0;
-  check(std::trunc(value) == value && value >= low && value <= high, ErrorCode::Dtype, "data[", index,
-        "]: ", value, " is no ", dtypeName(dtype), " value");
+  check(std::trunc(value) == value && value >= low && value <= high, ErrorCode::Dtype, argument, ": ", value,
+        " is no ", dtypeName(dtype), " value");
 }
+
+namespace {
 
 at::Tensor fromNumbers(const Napi::Array& array, at::IntArrayRef shape, at::ScalarType dtype) {
   const uint32_t length = array.Length();
@@ -69,8 +76,9 @@ at::Tensor fromNumbers(const Napi::Array& array, at::IntArrayRef shape, at::Scal
   double* values = tensor.mutable_data_ptr<double>();
   for (uint32_t i = 0; i < length; ++i) {
     Napi::HandleScope scope(array.Env());
-    values[i] = numberArg(array.Get(i), "data[" + std::to_string(i) + "]");
-    checkElement(values[i], dtype, i);
+    const std::string element = "data[" + std::to_string(i) + "]";
+    values[i] = numberArg(array.Get(i), element);
+    checkElement(values[i], dtype, element);
   }
   return tensor.to(dtype);
 }

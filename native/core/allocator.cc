@@ -15,6 +15,8 @@
 #include <mutex>
 #include <vector>
 
+#include "native/core/system_memory.h"
+
 namespace aegir {
 namespace {
 
@@ -23,6 +25,9 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kHeaderBytes = kAlignment;
 // Blocks from here on are mapped, so that releasing them gives the memory back whatever lies around them.
 constexpr size_t kMappedFrom = size_t{256} << 10;
+// Systems that overcommit grant what they do not have and end the process that writes to it: for blocks from
+// here on they are asked what they have first.
+constexpr size_t kAskedFrom = size_t{64} << 20;
 // Eight classes an octave: a block is at most an eighth larger than asked for.
 constexpr size_t kClassesPerOctave = 8;
 constexpr size_t kFirstOctave = 9;  // up to 512 bytes the classes are 64 bytes apart
@@ -66,11 +71,8 @@ void systemFree(void* block, size_t bytes) {
   }
 }
 
-// A quarter of the machine's memory, at most 2 GiB.
-int64_t cacheLimit() {
-  const int64_t physical = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  return std::min(int64_t{2} << 30, physical / 4);
-}
+// A quarter of the process's memory, at most 2 GiB.
+int64_t cacheLimit() { return std::min(int64_t{2} << 30, memoryLimit() / 4); }
 
 struct SizeClass {
   std::mutex mutex;
@@ -97,6 +99,8 @@ class CachingAllocator final : public c10::Allocator {
   static void release(void* data);
   void* takeCached(size_t index);
   void* takeFresh(size_t index);
+  // Null where the system has no such block, or grants it without having the memory.
+  void* trySystem(size_t bytes);
   void keep(void* block, size_t index);
   void freeClass(SizeClass& sizeClass, size_t index, int64_t limit);
 
@@ -150,10 +154,10 @@ void* CachingAllocator::takeCached(size_t index) {
 
 void* CachingAllocator::takeFresh(size_t index) {
   const size_t bytes = systemBytes(index);
-  void* block = systemAllocate(bytes);
+  void* block = trySystem(bytes);
   if (!block) {
     trim(0);
-    block = systemAllocate(bytes);
+    block = trySystem(bytes);
   }
   TORCH_CHECK_WITH(OutOfMemoryError, block, "cannot allocate ", classBytes(index), " bytes; ",
                    reserved_.load(), " bytes of tensors are in use");
@@ -161,6 +165,13 @@ void* CachingAllocator::takeFresh(size_t index) {
   reserved_.fetch_add(static_cast<int64_t>(bytes));
   misses_.fetch_add(1, std::memory_order_relaxed);
   return block;
+}
+
+void* CachingAllocator::trySystem(size_t bytes) {
+  const auto wanted = static_cast<int64_t>(bytes);
+  if (reserved_.load() + wanted > memoryLimit()) return nullptr;
+  if (bytes >= kAskedFrom && wanted > availableMemory()) return nullptr;
+  return systemAllocate(bytes);
 }
 
 void CachingAllocator::keep(void* block, size_t index) {

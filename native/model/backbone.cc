@@ -159,6 +159,7 @@ void replaceInnerKv(AegirState& state, const BackboneConfig& config, const Stage
 }  // namespace
 
 BackboneOutput Backbone::rest(const Prefix& prefix, const std::vector<StageKv>& innerKv) {
+  prefix.before.checkGeometry(*config_, "prefix");
   const auto& sequences = prefix.packing.sequences;
   AegirState before = prefix.before;
   for (const auto& stage : innerKv) replaceInnerKv(before, *config_, stage, sequences.count, device());

@@ -121,13 +121,19 @@ Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, co
   return packing;
 }
 
+void checkRows(const char* name, const at::Tensor& rows, int64_t count) {
+  checkIndex(name, rows);
+  if (rows.numel() == 0) return;
+  const int64_t low = rows.min().item<int64_t>(), high = rows.max().item<int64_t>();
+  check(low >= 0 && high < count, ErrorCode::Argument, name, ": every entry must lie in 0..", count - 1,
+        "; got ", low, " to ", high);
+}
+
 std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& givenRows) {
-  checkIndex("rows", givenRows);
   const auto& old = packing.sequences;
+  checkRows("rows", givenRows, old.count);
   const int64_t count = givenRows.size(0);
   check(count >= 1, ErrorCode::Argument, "rows: expected at least one row");
-  const bool inRange = givenRows.min().item<int64_t>() >= 0 && givenRows.max().item<int64_t>() < old.count;
-  check(inRange, ErrorCode::Argument, "rows: every entry must lie in 0..", old.count - 1);
   const auto rows = givenRows.to(old.cuSeqlens.device());
   const auto starts = old.cuSeqlens.index_select(0, rows);
   const auto lengths = old.cuSeqlens.index_select(0, rows + 1) - starts;

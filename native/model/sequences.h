@@ -40,6 +40,9 @@ struct Packing {
 // ERR_ARGUMENT.
 Packing makePacking(int64_t batch, int64_t tokens, const at::Tensor& lengths, const at::Tensor& cuSeqlens);
 
+// Throws unless `rows` is (R) i64 within 0..count-1.
+void checkRows(const char* name, const at::Tensor& rows, int64_t count);
+
 // The packing of the chosen sequences, repeats allowed, and the rows (K') of the old token axis that they
 // take.
 std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at::Tensor& rows);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "native/core/error.h"
+#include "native/model/sequences.h"
 
 namespace aegir::model {
 
@@ -96,7 +97,9 @@ AegirState AegirState::to(at::Device device) const {
 AegirState AegirState::selectRows(const at::Tensor& rows) const {
   AegirState selected = *this;
   for (const auto& slot : selected.slots()) {
-    if (slot.tensor->defined()) *slot.tensor = slot.tensor->index_select(0, rows.to(slot.tensor->device()));
+    if (!slot.tensor->defined()) continue;
+    checkRows("rows", rows, slot.tensor->size(0));
+    *slot.tensor = slot.tensor->index_select(0, rows.to(slot.tensor->device()));
   }
   return selected;
 }
@@ -111,18 +114,21 @@ bool holdsNonFinite(const at::Tensor& tensor) {
 
 }  // namespace
 
+void AegirState::checkGeometry(const BackboneConfig& config, const char* what) const {
+  if (config_.get() == &config) return;
+  AegirState handles = *this, expected(std::make_shared<BackboneConfig>(config));
+  const auto mine = handles.slots(), theirs = expected.slots();
+  const bool sameSlots =
+      std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), [](const Slot& a, const Slot& b) {
+        return a.name == b.name && a.shape == b.shape && a.type == b.type;
+      });
+  check(sameSlots, ErrorCode::Shape, what, ": belongs to a model of another geometry");
+}
+
 void AegirState::validate(const BackboneConfig& config, int64_t sequences) const {
+  checkGeometry(config, "state");
   AegirState handles = *this;
-  const auto mine = handles.slots();
-  if (config_.get() != &config) {
-    AegirState expected(std::make_shared<BackboneConfig>(config));
-    const auto theirs = expected.slots();
-    const bool sameSlots =
-        std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
-                   [](const Slot& a, const Slot& b) { return a.name == b.name && a.shape == b.shape; });
-    check(sameSlots, ErrorCode::Shape, "state: belongs to a model of another geometry");
-  }
-  for (const auto& slot : mine) {
+  for (const auto& slot : handles.slots()) {
     if (!slot.tensor->defined()) continue;
     check(slot.tensor->size(0) == sequences, ErrorCode::Shape, "state: is of ", slot.tensor->size(0),
           " sequences, the input has ", sequences);

@@ -49,6 +49,8 @@ class AegirState {
   AegirState to(at::Device device) const;
   AegirState selectRows(const at::Tensor& rows) const;
 
+  // Throws ERR_SHAPE naming `what` where the state is of another geometry.
+  void checkGeometry(const BackboneConfig& config, const char* what) const;
   // Throws ERR_SHAPE where the state is not one of this geometry and `sequences` sequences, ERR_NON_FINITE
   // where it holds NaN or infinity.
   void validate(const BackboneConfig& config, int64_t sequences) const;

@@ -102,6 +102,9 @@ describe("a folder of CSV files with labels.csv", () => {
     ["a missing file", "u.csv,0,a,train\n", /no file 'u\.csv'/],
     ["a column that is not there", "t.csv,2,a,train\n", /column 2 of 't\.csv', which has columns 0 to 1/],
     ["a path out of the folder", "../t.csv,0,a,train\n", /leaves the folder/],
+    ["a split named as a property of objects", "t.csv,0,a,constructor\n", /split was 'constructor'/],
+    ["two names of one table", "t.csv,0,a,train\nt,1,b,test\n", /line 3: 't' is named 't\.csv' in line 2/],
+    ["no lines", "", /labels\.csv: no lines below its header/],
     ["an empty label", "t.csv,0,,train\n", /line 2: label is empty/],
   ])("refuses %s", async (_what, lines, message) => {
     await write("t.csv", "x,y\n1,2\n");
@@ -110,6 +113,18 @@ describe("a folder of CSV files with labels.csv", () => {
       code: "ERR_DATA",
       message: expect.stringMatching(message),
     });
+  });
+
+  it("refuses a header that is neither yes nor no, or both, and columns of one name", async () => {
+    await write("t.csv", "x,y\n1,2\n");
+    const labels = (header: string, lines: string) =>
+      write("labels.csv", `table_name,column_index,${header}\n${lines}`);
+    await labels("label,header", "t,0,a,maybe\n");
+    await expect(openDataset(dir)).rejects.toThrow(/line 2: header was 'maybe', expected yes or no/);
+    await labels("label,header", "t,0,a,yes\nt,1,b,no\n");
+    await expect(openDataset(dir)).rejects.toThrow(/line 3: header of 't' differs from that in line 2/);
+    await labels("label,label", "t,0,a,b\n");
+    await expect(openDataset(dir)).rejects.toThrow(/two columns are named 'label'/);
   });
 
   it("names the columns that labels.csv lacks", async () => {

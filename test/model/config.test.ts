@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { resolveAnnotator, resolveCausalLM } from "../../lib/model/config.js";
-import { parseLayout } from "../../lib/model/layout.js";
+import { type ArchLayout, parseLayout } from "../../lib/model/layout.js";
 
 const flat = { archLayout: ["w2"], dModel: 64 };
 
@@ -31,6 +31,21 @@ describe("layouts", () => {
     [["w2", "w2", "w2"], /neither/],
   ])("%j is refused", (layout, message) => {
     expect(() => parseLayout(layout)).toThrow(message);
+  });
+
+  it("without end are refused", () => {
+    let deep: ArchLayout = ["w1"];
+    for (let i = 0; i < 32; i++) deep = ["w1", deep, "w1"];
+    expect(() => resolveCausalLM({ ...flat, archLayout: deep })).toThrow(/archLayout: more than 32 stages/);
+    const within: unknown[] = ["w1", null, "w1"];
+    within[1] = within;
+    expect(() => resolveCausalLM({ ...flat, archLayout: within as unknown as ArchLayout })).toThrow(
+      /archLayout: more than 32 stages/,
+    );
+    for (let i = 0; i < 100_000; i++) deep = ["w1", deep, "w1"];
+    expect(() => resolveCausalLM({ ...flat, archLayout: deep })).toThrow(
+      /^model options: nested too deeply, or an object within itself$/,
+    );
   });
 });
 
@@ -64,6 +79,7 @@ describe("options", () => {
     expect(() => resolveAnnotator(flat)).toThrow(/needs labels \(names\) or numLabels/);
     expect(() => resolveAnnotator({ ...flat, labels: ["a", "b", "a"] })).toThrow(/'a' occurs twice/);
     expect(() => resolveAnnotator({ ...flat, labels: ["a"], numLabels: 2 })).toThrow(/numLabels is 2/);
+    expect(() => resolveAnnotator({ ...flat, numLabels: 1e9 })).toThrow(/numLabels: Too big/);
     expect(resolveAnnotator({ ...flat, numLabels: 2 }).labels).toEqual(["label0", "label1"]);
   });
 });

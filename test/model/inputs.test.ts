@@ -141,6 +141,32 @@ describe("wrong input", () => {
     dispose(inputIds, prefix, wrong);
   });
 
+  it("a prefix of another geometry, and rows that are not there", async () => {
+    const inputIds = ids();
+    const other = annotator("flat");
+    const theirs = await other.prefix({ inputIds });
+    await expect(model.rest(theirs)).rejects.toMatchObject({
+      code: "ERR_SHAPE",
+      message: "prefix: belongs to a model of another geometry",
+    });
+    const output = await model.forward({ inputIds });
+    const far = indexTensor([0, 2]);
+    expect(() => output.state.selectRows(far)).toThrow(/rows: every entry must lie in 0..1; got 0 to 2/);
+    expect(() => output.state.selectRows(output.logits)).toThrow(/rows: expected one dimension/);
+    dispose(inputIds, other, theirs, output, far);
+  });
+
+  it("signals and lanes that are none", async () => {
+    const inputIds = ids();
+    const signal = {} as AbortSignal;
+    await expect(model.forward({ inputIds }, { signal })).rejects.toMatchObject({ code: "ERR_ARGUMENT" });
+    const make = (runtime: object) => () =>
+      new AegirForColumnAnnotation({ preset: "tiny", numLabels: 2 }, runtime);
+    expect(make({ lane: {} })).toThrow(/model runtime.lane: expected a Lane/);
+    expect(make({ thread: 2 })).toThrow(/unknown option 'thread'; did you mean 'threads'/);
+    dispose(inputIds);
+  });
+
   it("disposed models and aborted calls", async () => {
     const inputIds = ids();
     const gone = annotator("flat");

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { ErrorCode } from "../../lib/errors.js";
 import { AegirForColumnAnnotation, type BatchInputs } from "../../lib/model/index.js";
 import { native } from "../../lib/native/load.js";
+import type { ActivationLike } from "../../lib/swarm/activation.js";
 import {
   AlignmentProjection,
   type FrozenSpecialist,
@@ -266,6 +268,26 @@ describe("errors", () => {
     await expect(
       swarm.forward({ ...inputs, routingHidden: "auto", routing: { mask: [[true, true]] } }),
     ).rejects.toEqual(expectError("ERR_SHAPE", /expected 5 rows of 2 specialists, got 1 rows/));
+    const transposed = native().Tensor.full([2, B], 1, "bool");
+    for (const [mask, code, message] of [
+      [transposed, "ERR_SHAPE", /activation: expected \(5,2\), got \(2,5\)/],
+      [new Uint8Array(2 * B).fill(2), "ERR_ARGUMENT", /activation: expected 0 or 1, got 2/],
+      [MASK.map(() => [1, 0.5]), "ERR_ARGUMENT", /activation\[0\]\[1\]: expected 0 or 1, got 0.5/],
+      ["all", "ERR_ARGUMENT", /activation: expected rows of booleans/],
+    ] as [ActivationLike, ErrorCode, RegExp][]) {
+      const refused = swarm.forward({ ...inputs, routingHidden: "auto", routing: { mask } });
+      await expect(refused).rejects.toEqual(expectError(code, message));
+    }
+    transposed.dispose();
+    for (const [wrong, message] of [
+      [{ routing: "everyone" }, /routing: expected .*got "everyone"/],
+      [{ routing: null }, /routing: expected .*got null/],
+      [{ routingHidden: "mine" }, /routingHidden: expected a Tensor, got 'mine'/],
+      [{ mask: {}, lengths: undefined }, /mask: expected a Tensor, got object/],
+    ] as [object, RegExp][]) {
+      const refused = swarm.forward({ ...inputs, routingHidden: "auto", ...wrong });
+      await expect(refused).rejects.toEqual(expectError("ERR_ARGUMENT", message));
+    }
     using prefix = await swarm.prefix(inputs);
     await expect(swarm.complete(prefix, MASK, [])).rejects.toEqual(
       expectError("ERR_ARGUMENT", /row 0 activated specialist 0/),

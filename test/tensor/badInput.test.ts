@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { memory, Tensor, tidy } from "../../lib/tensor/index.js";
+import { Generator, memory, Tensor, tidy } from "../../lib/tensor/index.js";
 import { expectAegirError } from "./support.js";
 
 let liveBefore = 0;
@@ -39,6 +39,35 @@ describe("bad input", () => {
       );
       expectAegirError(() => Tensor.zeros([2 ** 40, 2 ** 40]), "ERR_SHAPE", /too many elements/);
     }));
+
+  it("nesting and dimensions without end", () =>
+    tidy(() => {
+      const within: unknown[] = [];
+      within.push(within);
+      expectAegirError(() => Tensor.from(within as number[]), "ERR_SHAPE", /data: nested deeper than 64/);
+      expect(Tensor.zeros(new Array(64).fill(1)).numel).toBe(1);
+      expectAegirError(
+        () => Tensor.zeros(new Array(65).fill(1)),
+        "ERR_SHAPE",
+        /shape: 65 dimensions, expected at most 64/,
+      );
+    }));
+
+  it("values that a dtype does not hold, in full as in from", () => {
+    expectAegirError(() => Tensor.full([1], 1.5, { dtype: "i64" }), "ERR_DTYPE", /value: 1.5 is no i64/);
+    expectAegirError(() => Tensor.full([1], Number.NaN, { dtype: "i64" }), "ERR_DTYPE", /value: nan/);
+    expectAegirError(() => Tensor.full([1], -1, { dtype: "u8" }), "ERR_DTYPE", /value: -1 is no u8/);
+    expectAegirError(() => Tensor.full([1], 5, { dtype: "bool" }), "ERR_DTYPE", /value: 5 is no bool/);
+  });
+
+  it("generators that are none, and states that no generator gave", () => {
+    const generator = new Generator(1);
+    const expected = /generator: expected a Generator, got undefined/;
+    expectAegirError(() => Tensor.randn([1], undefined as never), "ERR_ARGUMENT", expected);
+    const state = generator.getState().fill(255);
+    expectAegirError(() => generator.setState(state), "ERR_ARGUMENT", /state: not the bytes/);
+    generator.dispose();
+  });
 
   it("dtypes that do not fit", () =>
     tidy(() => {

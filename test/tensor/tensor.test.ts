@@ -36,6 +36,13 @@ describe("dtypes", () => {
       expect(Tensor.from([7, 8], { dtype: "i64" }).toArray()).toEqual([7, 8]);
     }));
 
+  it("views of shared memory are copied as others", () =>
+    tidy(() => {
+      const shared = new Float32Array(new SharedArrayBuffer(16), 4, 2);
+      shared.set([3, 4]);
+      expect(Tensor.from(shared).toArray()).toEqual([3, 4]);
+    }));
+
   it("bf16 comes out as bit patterns and takes them back", () =>
     tidy(() => {
       const bits = new Uint16Array([0x3f80, 0xc000, 0x7fc1]);

@@ -75,6 +75,21 @@ describe("checkpoint", () => {
     });
   });
 
+  test.each([
+    [{ groups: 5 }, /groups is no list of names/],
+    [{ groups: ["model", "../config"] }, /groups is no list of names/],
+    [{ groups: [] }, /holds no model tensors/],
+  ])("%j in state.json is refused", async (change, message) => {
+    await saveCheckpoint(dir, example(1));
+    const path = join(dir, "state.json");
+    const head = JSON.parse(await readFile(path, "utf8"));
+    await writeFile(path, JSON.stringify({ ...head, ...change }));
+    await expect(loadCheckpoint(dir)).rejects.toMatchObject({
+      code: "ERR_CHECKPOINT",
+      message: expect.stringMatching(message),
+    });
+  });
+
   test("truncated files are named", async () => {
     await saveCheckpoint(dir, example(1));
     const path = join(dir, "optimizer.safetensors");

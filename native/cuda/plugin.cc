@@ -54,6 +54,12 @@ constexpr Table table{abi,
                       launchOnCurrentStream<Wkv7Backward>,
                       launchOnCurrentStream<EmaScanForward>,
                       launchOnCurrentStream<EmaScanBackward>,
+                      launchOnCurrentStream<ShiftMix>,
+                      launchOnCurrentStream<ShiftMixBackward>,
+                      launchOnCurrentStream<KeyNorm>,
+                      launchOnCurrentStream<KeyNormBackward>,
+                      launchOnCurrentStream<NormBonusGate>,
+                      launchOnCurrentStream<NormBonusGateBackward>,
                       launchOnCurrentStream<AdamW>};
 
 }  // namespace

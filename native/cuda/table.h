@@ -82,6 +82,51 @@ struct EmaScanBackward {
   float* values;         // (B,M,D), room for y
 };
 
+constexpr int64_t maxMixes = 6;
+
+// The time-mix operators (native/kernels/time_mix.h) on K packed tokens, f32. `runs`: into how many runs the
+// rows are divided; each gives one row of partial sums of the parameters' gradients.
+struct ShiftMix {
+  int64_t tokens, width, mixes, sequences, runs;
+  const int64_t* cuSeqlens;
+  const float *x, *carried, *mu;  // carried null: zeros
+  float* mixed[maxMixes];
+};
+struct ShiftMixBackward {
+  int64_t tokens, width, mixes, sequences, runs;
+  const int64_t* cuSeqlens;
+  const float *x, *carried, *mu;
+  const float* gradMixed[maxMixes];
+  float* gradX;
+  float* gradCarried;  // (S,D), zeros on entry
+  float* gradMu;       // (runs,C,D)
+};
+
+// headSize is 32, 64 or 128.
+struct KeyNorm {
+  int64_t rows, heads, headSize, runs;
+  const float *k, *aLogits, *kK, *kA;
+  float *key, *removal, *gated;
+};
+struct KeyNormBackward {
+  int64_t rows, heads, headSize, runs;
+  const float *k, *aLogits, *kK, *kA, *gradKey, *gradRemoval, *gradGated;
+  float *gradK, *gradALogits;
+  float* gradVectors;  // (runs,2,D): kK, kA
+};
+
+struct NormBonusGate {
+  int64_t rows, heads, headSize, runs;
+  const float *o, *r, *k, *v, *gate, *rK, *gain, *bias;
+  float* result;
+};
+struct NormBonusGateBackward {
+  int64_t rows, heads, headSize, runs;
+  const float *o, *r, *k, *v, *gate, *rK, *gain, *bias, *gradResult;
+  float *gradO, *gradR, *gradK, *gradV, *gradGate;
+  float* gradVectors;  // (runs,3,D): rK, gain, bias
+};
+
 // p <- p decay - stepSize m / (sqrt(v squareCorrection) + eps) with the moments m, v brought up to date, over
 // `count` values of f32 or, where `f64` is set, f64.
 struct AdamW {
@@ -107,6 +152,12 @@ struct Table {
   Launch<Wkv7Backward> wkv7Backward;
   Launch<EmaScanForward> emaScanForward;
   Launch<EmaScanBackward> emaScanBackward;
+  Launch<ShiftMix> shiftMix;
+  Launch<ShiftMixBackward> shiftMixBackward;
+  Launch<KeyNorm> keyNorm;
+  Launch<KeyNormBackward> keyNormBackward;
+  Launch<NormBonusGate> normBonusGate;
+  Launch<NormBonusGateBackward> normBonusGateBackward;
   Launch<AdamW> adamW;
 };
 

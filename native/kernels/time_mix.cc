@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "native/kernels/sequence_layout.h"
+#include "native/kernels/time_mix_cuda.h"
 #include "native/kernels/time_mix_dispatch.h"
 
 namespace aegir::kernels {
@@ -190,6 +191,10 @@ class SquaredReluFunction : public torch::autograd::Function<SquaredReluFunction
 }  // namespace
 
 std::vector<at::Tensor> tokenShiftMix(const TokenShiftMixInput& input) {
+  if (input.x.is_cuda() && input.mu.size(0) <= maxShiftMixes && onGpu({input.x, input.mu, input.carried}) &&
+      sequenceCount(1, input.x.size(0), {}, input.cuSeqlens) > 0) {
+    return tokenShiftMixCuda(input);
+  }
   if (input.mu.size(0) > maxShiftMixes ||
       !kernelsServe({input.x, input.mu, input.carried}, input.x.size(1))) {
     return reference::tokenShiftMix(input);

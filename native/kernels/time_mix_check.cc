@@ -7,6 +7,7 @@
 #include "native/kernels/check_support.h"
 #include "native/kernels/simd_level.h"
 #include "native/kernels/time_mix.h"
+#include "native/kernels/time_mix_cuda.h"
 
 namespace aegir::kernels {
 namespace {
@@ -24,8 +25,9 @@ Tensors leaves(const Tensors& source, at::ScalarType type) {
 }
 
 void compare(Checker& checker, const std::string& name, const Tensors& inputs, const Operator& kernel,
-             const Operator& reference) {
-  for (at::ScalarType type : {at::kDouble, at::kFloat}) {
+             const Operator& reference,
+             std::initializer_list<at::ScalarType> types = {at::kDouble, at::kFloat}) {
+  for (at::ScalarType type : types) {
     const std::string title = name + (type == at::kDouble ? " f64" : " f32");
     const Tensors rounded = leaves(inputs, type);
     const Tensors expectedInputs = leaves(rounded, at::kDouble), actualInputs = leaves(rounded, type);
@@ -125,7 +127,50 @@ void overHeads(Checker& checker) {
   }
 }
 
+void emulatedShiftMix(Checker& checker) {
+  for (const auto& bounds : std::vector<std::vector<int64_t>>{{0, 1}, {0, 0}, {0, 7, 7, 8, 150, 150}}) {
+    const int64_t tokens = bounds.back(), sequences = static_cast<int64_t>(bounds.size()) - 1;
+    for (bool carried : {true, false}) {
+      const auto input = [&](const Tensors& x) {
+        return TokenShiftMixInput{x[0], carried ? x[2] : at::Tensor(), x[1], at::tensor(bounds, at::kLong)};
+      };
+      Tensors inputs{random({tokens, 130}), random({carried ? 6 : 2, 130})};
+      if (carried) inputs.push_back(random({sequences, 130}));
+      compare(
+          checker, "emulated CUDA tokenShiftMix K " + std::to_string(tokens), inputs,
+          [&](const Tensors& x) { return tokenShiftMixCuda(input(x)); },
+          [&](const Tensors& x) { return reference::tokenShiftMix(input(x)); }, {at::kFloat});
+    }
+  }
+}
+
+void emulatedOverHeads(Checker& checker) {
+  for (const auto& [rows, heads, headSize] :
+       {std::tuple<int64_t, int64_t, int64_t>{19, 3, 32}, {70, 2, 64}, {5, 1, 128}, {0, 2, 32}}) {
+    const int64_t width = heads * headSize;
+    const std::string size = " K " + std::to_string(rows) + " N " + std::to_string(headSize);
+    const auto x = [&, rows = rows] { return random({rows, width}); };
+    const auto key = [headSize = headSize](const Tensors& t) {
+      return KeyNormaliseInput{t[0], t[1], t[2], t[3], headSize};
+    };
+    const auto list = [](const NormalisedKey& n) { return Tensors{n.key, n.removal, n.gated}; };
+    compare(
+        checker, "emulated CUDA keyNormalise" + size, {x(), x(), random({width}), random({width})},
+        [&](const Tensors& t) { return list(keyNormaliseCuda(key(t))); },
+        [&](const Tensors& t) { return list(reference::keyNormalise(key(t))); }, {at::kFloat});
+    const auto gate = [](const Tensors& t) {
+      return GroupNormBonusGateInput{t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
+    };
+    compare(
+        checker, "emulated CUDA groupNormBonusGate" + size,
+        {x(), x(), x(), x(), x(), random({heads, headSize}), random({width}), random({width})},
+        [&](const Tensors& t) { return Tensors{groupNormBonusGateCuda(gate(t))}; },
+        [&](const Tensors& t) { return Tensors{reference::groupNormBonusGate(gate(t))}; }, {at::kFloat});
+  }
+}
+
 int run() {
+  openEmulatedCuda();
   Checker checker;
   const uint64_t seed = 20260103;
   at::manual_seed(seed);
@@ -133,6 +178,8 @@ int run() {
   shiftMix(checker);
   elementwise(checker);
   overHeads(checker);
+  emulatedShiftMix(checker);
+  emulatedOverHeads(checker);
   return checker.finish("time_mix_check");
 }
 

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "native/kernels/time_mix.h"
+#include "native/kernels/time_mix_cuda.h"
 #include "native/kernels/time_mix_dispatch.h"
 
 namespace aegir::kernels {
@@ -124,6 +125,8 @@ class GroupNormBonusGateFunction : public torch::autograd::Function<GroupNormBon
 }  // namespace
 
 NormalisedKey keyNormalise(const KeyNormaliseInput& input) {
+  if (cudaHeadSize(input.headSize) && onGpu({input.k, input.aLogits, input.kK, input.kA}))
+    return keyNormaliseCuda(input);
   if (!kernelsServe({input.k, input.aLogits, input.kK, input.kA}, input.headSize))
     return reference::keyNormalise(input);
   const variable_list results =
@@ -133,9 +136,10 @@ NormalisedKey keyNormalise(const KeyNormaliseInput& input) {
 }
 
 at::Tensor groupNormBonusGate(const GroupNormBonusGateInput& input) {
-  const bool served = kernelsServe(
-      {input.o, input.r, input.k, input.v, input.gate, input.rK, input.gain, input.bias}, input.rK.size(1));
-  if (!served) return reference::groupNormBonusGate(input);
+  const std::initializer_list<at::Tensor> tensors{input.o,    input.r,  input.k,    input.v,
+                                                  input.gate, input.rK, input.gain, input.bias};
+  if (cudaHeadSize(input.rK.size(1)) && onGpu(tensors)) return groupNormBonusGateCuda(input);
+  if (!kernelsServe(tensors, input.rK.size(1))) return reference::groupNormBonusGate(input);
   return GroupNormBonusGateFunction::apply(
       input.o.contiguous(), input.r.contiguous(), input.k.contiguous(), input.v.contiguous(),
       input.gate.contiguous(), input.rK.contiguous(), input.gain.contiguous(), input.bias.contiguous());

@@ -96,15 +96,20 @@ class Block {
 
 inline void __syncthreads() { aegir::cuda::emulation::Block::current().barrier(); }
 
-// Called by all threads of a block together.
-inline float __shfl_down_sync(unsigned, float value, int distance) {
+// What another lane of the warp holds. Called by all threads of a block together.
+inline float emulatedShuffle(float value, unsigned from) {
   static float values[1024];
   values[threadIdx.x] = value;
   __syncthreads();
-  const unsigned from = threadIdx.x + distance;
   const float result = from / 32 == threadIdx.x / 32 ? values[from] : value;
   __syncthreads();
   return result;
+}
+inline float __shfl_down_sync(unsigned, float value, int distance) {
+  return emulatedShuffle(value, threadIdx.x + distance);
+}
+inline float __shfl_xor_sync(unsigned, float value, int mask) {
+  return emulatedShuffle(value, threadIdx.x ^ mask);
 }
 
 namespace aegir::cuda {

@@ -20,6 +20,12 @@ constexpr Table table{abi,
                       launchHere<Wkv7Backward>,
                       launchHere<EmaScanForward>,
                       launchHere<EmaScanBackward>,
+                      launchHere<ShiftMix>,
+                      launchHere<ShiftMixBackward>,
+                      launchHere<KeyNorm>,
+                      launchHere<KeyNormBackward>,
+                      launchHere<NormBonusGate>,
+                      launchHere<NormBonusGateBackward>,
                       launchHere<AdamW>};
 
 }  // namespace

@@ -20,7 +20,7 @@ int64_t groupLimit(const char* path) {
 }
 
 int64_t machineMemory() {
-  struct sysinfo info{};
+  struct sysinfo info {};
   if (sysinfo(&info) != 0) return kUnlimited;
   return static_cast<int64_t>(info.totalram + info.totalswap) * static_cast<int64_t>(info.mem_unit);
 }
@@ -28,9 +28,8 @@ int64_t machineMemory() {
 }  // namespace
 
 int64_t memoryLimit() {
-  static const int64_t limit =
-      std::min({machineMemory(), groupLimit("/sys/fs/cgroup/memory.max"),
-                groupLimit("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
+  static const int64_t limit = std::min({machineMemory(), groupLimit("/sys/fs/cgroup/memory.max"),
+                                         groupLimit("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
   return limit;
 }
 

@@ -65,6 +65,8 @@ export function knownColumns(
 
 /** At most `limit` items, evenly spaced. */
 export function thin<T>(items: readonly T[], limit: number): T[] {
+  if (!(limit >= 1 && (Number.isInteger(limit) || limit === Number.POSITIVE_INFINITY)))
+    throw new AegirError("ERR_CONFIG", `limit: expected a whole number from 1, got ${limit}`);
   if (items.length <= limit) return [...items];
   return Array.from({ length: limit }, (_, i) => items[Math.floor((i * items.length) / limit)]!);
 }

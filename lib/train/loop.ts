@@ -257,7 +257,10 @@ function checkedState(state: unknown, path: string, totalSteps: number): LoopSta
   const checked = stateSchema.safeParse(state);
   const issue = checked.error?.issues[0];
   if (issue) {
-    throw new AegirError("ERR_CHECKPOINT", `${path}: state.${issue.path.join(".")}: ${issue.message}`);
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${path}: ${["state", ...issue.path].join(".")}: ${issue.message}`,
+    );
   }
   const { step } = checked.data!;
   if (step <= totalSteps) return checked.data as LoopState;

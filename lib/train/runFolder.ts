@@ -90,12 +90,13 @@ export async function openRun(dir: string, config: RunConfig, recorded: RunConfi
   );
 }
 
-/** The recorded configuration of a run that is to be resumed. @throws AegirError ERR_CONFIG, ERR_CHECKPOINT */
+/** The recorded configuration of a run that is to be resumed; null: it starts afresh. @throws AegirError ERR_CONFIG, ERR_CHECKPOINT */
 export async function recordedRun(
   dir: string | undefined,
   resume: boolean | undefined,
   kind: RunConfig["kind"],
 ): Promise<RunConfig | null> {
+  if (dir === "") throw new AegirError("ERR_CONFIG", "out (--out): expected a run folder, got ''");
   if (!resume) return null;
   if (dir === undefined)
     throw new AegirError("ERR_CONFIG", "resume: a run is resumed in its folder; give out (--out)");

@@ -91,6 +91,25 @@ describe("train, evaluate, annotate", () => {
     expect(existsSync(join(dir, "new"))).toBe(false);
   });
 
+  test("options of no meaning and output that cannot be written are one line, without a stack", async () => {
+    const train = ["train", "supervised", ...tiny, "--steps", "1", "--out"];
+    await writeFile(join(dir, "plain"), "");
+    for (const [args, message] of [
+      [[...train, "new", "--ngrams", "0"], "ERR_CONFIG]: model options.ngrams.buckets"],
+      [[...train, "new", "--head-size", "0"], "ERR_CONFIG]: model options.headSize"],
+      [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],
+      [[...train, "plain"], "ERR_DATA]: plain: cannot be written"],
+      [["evaluate", "run", "--limit", "0"], "ERR_CONFIG]: limit: expected a whole number from 1, got 0"],
+      [["annotate", "run", "shops.csv", "--out", "none/x"], "ERR_DATA]: none/x: cannot be written"],
+    ] as [string[], string][]) {
+      const { code, stderr } = await aegir(args, dir);
+      expect(code, stderr).toBe(1);
+      expect(stderr.trim()).toContain(`error [${message}`);
+      expect(stderr).not.toMatch(/^ +at /m);
+    }
+    expect(existsSync(join(dir, "new"))).toBe(false);
+  });
+
   test("files that are no tables are refused by name", async () => {
     if (!existsSync(join(dir, "run"))) throw new Error("needs the run of the first test");
     await writeFile(join(dir, "empty.csv"), "");

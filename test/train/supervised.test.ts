@@ -169,7 +169,44 @@ describe("bad input", () => {
     await expect(
       trainSupervised({ ...small, dataset, out: join(dir.path, "none"), resume: true }),
     ).rejects.toThrow(/no such run folder/);
+    await expect(trainSupervised({ ...small, dataset, out: "" })).rejects.toThrow(
+      /out \(--out\): expected a run/,
+    );
     await expect(loadRun(dir.path)).rejects.toThrow(/is not a run folder/);
+  });
+
+  test.each([
+    [{ step: "4" }, /checkpoint: state\.step: .*expected number/],
+    [{ step: 1e6 }, /is of step 1000000, and the run has/],
+    [{ metricsBytes: null }, /state\.metricsBytes/],
+    [{ trainee: null }, /checkpoint: is damaged/],
+  ])("a checkpoint whose state is %j is refused, and the folder is free again", async (change, message) => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    (await trainSupervised({ ...small, dataset, out })).model.dispose();
+    const path = join(out, "checkpoint", "state.json");
+    const head = JSON.parse(await readFile(path, "utf8"));
+    await writeFile(path, JSON.stringify({ ...head, state: { ...head.state, ...change } }));
+    await expect(trainSupervised({ dataset, out, resume: true })).rejects.toMatchObject({
+      code: "ERR_CHECKPOINT",
+      message: expect.stringMatching(message),
+    });
+    expect(await readdir(out)).not.toContain("lock");
+  });
+
+  test("a configuration that names no swarm, or folders outside, is refused", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    (await trainSupervised({ ...small, dataset, out })).model.dispose();
+    const config = JSON.parse(await readFile(join(out, "config.json"), "utf8"));
+    const parts = { fuse: "states", fusionMode: "gated" };
+    for (const swarm of [undefined, {}, { ...parts, specialists: ["../../run"] }]) {
+      await writeFile(join(out, "config.json"), JSON.stringify({ ...config, kind: "parl", swarm }));
+      await expect(loadRun(out)).rejects.toMatchObject({
+        code: "ERR_CHECKPOINT",
+        message: expect.stringContaining("is not a run's: "),
+      });
+    }
   });
 
   test("damaged weights and weights of other geometry are named", async () => {

@@ -367,6 +367,17 @@ export interface NgramInput {
   reference?: boolean;
 }
 
+/** x (M,K) times weight + addend, (M,N). f32 and f64 of 8 rows and more by the kernel; a row's result depends on it alone. */
+export interface MatmulInput {
+  x: NativeTensor;
+  /** (K,N); (N,K) where `transposed`. */
+  weight: NativeTensor;
+  /** (M,N) or (N). */
+  addend?: NativeTensor;
+  transposed?: boolean;
+  reference?: boolean;
+}
+
 export interface TimeMixInput {
   operator:
     | "tokenShiftMix"
@@ -545,6 +556,8 @@ export interface NativeAddon {
   Scope: new () => NativeScope;
 
   info(): AddonInfo;
+  /** Does nothing: what a call into the addon costs at least. */
+  noop(): void;
   /** Errors thrown and rejected from here on are instances of this class, constructed as (code, message). */
   setErrorClass(errorClass: new (code: ErrorCode, message: string) => Error): void;
   /** Names the current scope when a handle is made or a job is queued; asked only while a scope is open. */
@@ -596,6 +609,7 @@ export interface NativeAddon {
     lane: NativeLane,
     input: NgramInput,
   ): Promise<{ output: NativeTensor; history: NativeTensor; buckets: NativeTensor } & Timed>;
+  matmul(lane: NativeLane, input: MatmulInput): Promise<NativeTensor>;
   timeMix(lane: NativeLane, input: TimeMixInput): Promise<{ outputs: NativeTensor[] } & Timed>;
 
   /** loss: scalar; logp: log p(label) per row, no gradient, 0 where the label is -100. */

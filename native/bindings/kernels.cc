@@ -1,5 +1,5 @@
-// Operators over time, wkv7 and emaScan, n-gram embeddings and the time-mix pieces: the kernel or its plain
-// reference.
+// Operators over time, wkv7 and emaScan, n-gram embeddings, the time-mix pieces and matrix products: the
+// kernel or its plain reference.
 #include <c10/core/GradMode.h>
 
 #include <string>
@@ -11,6 +11,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/register.h"
 #include "native/kernels/ema_scan.h"
+#include "native/kernels/matmul.h"
 #include "native/kernels/ngram_embedding.h"
 #include "native/kernels/time_mix.h"
 #include "native/kernels/wkv7.h"
@@ -156,6 +157,20 @@ Napi::Value timeMixCall(const Napi::CallbackInfo& info) {
       ErrorCode::Argument);
 }
 
+Napi::Value matmulCall(const Napi::CallbackInfo& info) {
+  const auto object = objectArg(info[1], "input");
+  const at::Tensor x = tensorField(object, "x"), weight = tensorField(object, "weight"),
+                   addend = optionalTensor(object, "addend");
+  const bool transposed = boolField(object, "transposed", false),
+             plain = boolField(object, "reference", false);
+  auto work = [=] {
+    c10::AutoGradMode mode(true);
+    if (plain) return kernels::matmulReference(x, transposed ? weight.t() : weight, addend);
+    return transposed ? kernels::linear(x, weight, addend) : kernels::product(x, weight, addend);
+  };
+  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work), wrapTensor, ErrorCode::Shape);
+}
+
 }  // namespace
 
 void registerKernels(Napi::Env, Napi::Object exports) {
@@ -163,6 +178,7 @@ void registerKernels(Napi::Env, Napi::Object exports) {
   setFunction<emaScanCall>(exports, "emaScan");
   setFunction<ngramEmbeddingCall>(exports, "ngramEmbedding");
   setFunction<timeMixCall>(exports, "timeMix");
+  setFunction<matmulCall>(exports, "matmul");
 }
 
 }  // namespace aegir

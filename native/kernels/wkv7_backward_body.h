@@ -178,6 +178,12 @@ void loadBackwardRows(const Wkv7Backward<Storage, Real>& head, int64_t start, in
       loadRow(head.b + from, rows.b + to, n, padded);
       loadRow(head.gradOutput + from, rows.gradOutput + to, n, padded);
       loadRow(head.stateTimesA + from, rows.stateTimesA + to, n, padded);
+      if (token < wkv7Chunk) continue;
+      const int64_t soon = from - wkv7Chunk * head.stride;
+      for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b, head.gradOutput}) {
+        prefetchRow(input + soon, n);
+      }
+      prefetchRow(head.stateTimesA + soon, n);
     } else {
       for (Real* row : {rows.r, rows.k, rows.v, rows.a, rows.b, rows.gradOutput, rows.stateTimesA}) {
         for (int64_t i = 0; i < padded; ++i) row[to + i] = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "native/core/error.h"
+#include "native/kernels/matmul.h"
 
 namespace aegir::model {
 
@@ -196,7 +197,7 @@ at::Tensor Backbone::finishStage(size_t i, const at::Tensor& h, const Sequences&
   const auto dechunked = dechunk(inner, routing, chunks, before.lastValue);
   after.lastHidden = routing.lastHidden;
   after.lastValue = dechunked.lastValue;
-  const auto joined = at::addmm(straightThrough(dechunked.tokens, routing), h, stage.residual.t());
+  const auto joined = kernels::linear(h, stage.residual, straightThrough(dechunked.tokens, routing));
   return stage.decoder->forward(joined, before.decoder, after.decoder, sequences);
 }
 

@@ -4,7 +4,6 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/nonzero.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
@@ -12,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "native/kernels/ema_scan.h"
+#include "native/kernels/matmul.h"
 
 namespace aegir::model {
 
@@ -45,8 +45,8 @@ RoutingModule::RoutingModule(const InitContext& context, int64_t dModel) {
 
 Routing RoutingModule::forward(const at::Tensor& h, const at::Tensor& lastHidden,
                                const Sequences& sequences) const {
-  const auto query = normalise(at::mm(shiftTokens(h, lastHidden, sequences), query_.t()));
-  const auto cosine = (query * normalise(at::mm(h, key_.t()))).sum(-1);
+  const auto query = normalise(kernels::linear(shiftTokens(h, lastHidden, sequences), query_));
+  const auto cosine = (query * normalise(kernels::linear(h, key_))).sum(-1);
   auto p = ((1 - cosine) * 0.5).clamp(0, 1);
   if (!lastHidden.defined()) {
     const auto first = sequences.previous >= sequences.tokens;

@@ -1,12 +1,11 @@
 // The plain layers: a weight with a name, and the function that applies it.
 #pragma once
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
 #include <torch/nn/module.h>
 
+#include "native/kernels/matmul.h"
 #include "native/model/init.h"
 
 namespace aegir::model {
@@ -18,10 +17,10 @@ class Linear : public torch::nn::Module {
     weight_ = register_parameter("weight", weight);
     if (bias.defined()) bias_ = register_parameter("bias", bias);
   }
-  at::Tensor forward(const at::Tensor& x) const { return at::linear(x, weight_, bias_); }
+  at::Tensor forward(const at::Tensor& x) const { return kernels::linear(x, weight_, bias_); }
   // residual + W x in one pass over the output; without a bias
   at::Tensor addTo(const at::Tensor& residual, const at::Tensor& x) const {
-    return at::addmm(residual, x, weight_.t());
+    return kernels::linear(x, weight_, residual);
   }
 
  private:

@@ -1,17 +1,18 @@
 #include "native/model/rwkv7.h"
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 
 #include <cmath>
 
+#include "native/kernels/matmul.h"
 #include "native/kernels/time_mix.h"
 #include "native/kernels/wkv7.h"
 
 namespace aegir::model {
+
+using kernels::product;
 
 TimeMix::TimeMix(const InitContext& context, const StageConfig& stage, LayerPosition position)
     : headSize_(stage.headSize), firstLayer_(position.layer == 0) {
@@ -53,13 +54,13 @@ at::Tensor TimeMix::forward(const at::Tensor& residual, const at::Tensor& x, at:
   const auto r = receptance_->forward(xR);
   const auto k = key_->forward(xK);
   auto v = value_->forward(xV);
-  const auto decay = kernels::decayFromLogits(at::addmm(w0_, at::tanh(at::mm(xW, w1_)), w2_));
-  const auto aLogits = at::addmm(a0_, at::mm(xA, a1_), a2_);
-  const auto gate = at::mm(at::sigmoid(at::mm(xG, g1_)), g2_);
+  const auto decay = kernels::decayFromLogits(product(at::tanh(product(xW, w1_)), w2_, w0_));
+  const auto aLogits = product(product(xA, a1_), a2_, a0_);
+  const auto gate = product(at::sigmoid(product(xG, g1_)), g2_);
   if (firstLayer_) {
     vFirst = v;
   } else {
-    v = kernels::valueResidual(v, vFirst, at::addmm(v0_, at::mm(xV, v1_), v2_));
+    v = kernels::valueResidual(v, vFirst, product(product(xV, v1_), v2_, v0_));
   }
   const auto key = kernels::keyNormalise({k, aLogits, kK_, kA_, headSize_});
 

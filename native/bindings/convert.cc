@@ -231,9 +231,15 @@ Napi::Array numberArray(Napi::Env env, const std::vector<double>& values) {
 }
 
 Napi::Array shapeArray(Napi::Env env, at::IntArrayRef shape) {
-  auto array = Napi::Array::New(env, shape.size());
-  for (uint32_t i = 0; i < shape.size(); ++i) array.Set(i, static_cast<double>(shape[i]));
-  return array;
+  // Asked for often: without node-addon-api's scope and check around each element.
+  napi_value array, size;
+  napi_status status = napi_create_array_with_length(env, shape.size(), &array);
+  for (uint32_t i = 0; i < shape.size() && status == napi_ok; ++i) {
+    status = napi_create_int64(env, shape[i], &size);
+    if (status == napi_ok) status = napi_set_element(env, array, i, size);
+  }
+  NAPI_THROW_IF_FAILED(env, status, Napi::Array());
+  return Napi::Array(env, array);
 }
 
 }  // namespace aegir

@@ -2,8 +2,7 @@
 //
 //   class GeneratorHandle : public Handle<GeneratorHandle, at::Generator> {
 //    public:
-//     static constexpr const char* kName = "Generator";
-//     static constexpr napi_type_tag kTag{0x…, 0x…};     // two random numbers, one pair per class
+//     static constexpr const char* kName = "Generator";  // its address is the class's identity
 //     explicit GeneratorHandle(const Napi::CallbackInfo& info);
 //   };
 //   using G = GeneratorHandle;
@@ -43,14 +42,21 @@ class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
   static constexpr bool kScoped = false;
 
   explicit Handle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<T>(info) {
-    info.This().template As<Napi::Object>().TypeTag(&T::kTag);
-    if (void* value = std::exchange(instanceOf(info.Env()).adopting, nullptr)) {
+    Instance& instance = instanceOf(info.Env());
+    instance.handles.emplace(static_cast<T*>(this), T::kName);
+    if (void* value = std::exchange(instance.adopting, nullptr)) {
       hold(info.Env(), std::move(*static_cast<Native*>(value)));
+      if constexpr (T::kScoped) {
+        if (auto scope = currentScope(info.Env())) scope->add(*this);
+      }
     }
   }
 
   // Collected, or the environment ends. T is gone by now, so what release() calls of it is static.
-  ~Handle() override { release(this->Env()); }
+  ~Handle() override {
+    release(this->Env());
+    instanceOf(this->Env()).handles.erase(static_cast<T*>(this));
+  }
 
   bool disposed() const { return !native_.has_value(); }
 
@@ -125,6 +131,16 @@ class Handle : public Napi::ObjectWrap<T>, public ScopeMember {
   std::optional<Native> native_;
 };
 
+// What `value` wraps and its class's kName; null where it is no handle of this environment. A type tag would
+// say the same, at ten times the time.
+inline std::pair<void*, const char*> wrappedHandle(const Napi::Value& value) {
+  void* wrapped = nullptr;
+  if (value.IsEmpty() || napi_unwrap(value.Env(), value, &wrapped) != napi_ok) return {};
+  const auto& handles = instanceOf(value.Env()).handles;
+  const auto found = handles.find(wrapped);
+  return found == handles.end() ? std::pair<void*, const char*>{} : std::pair{wrapped, found->second};
+}
+
 // Defines class T in `exports` and remembers its constructor for makeHandle.
 template <class T>
 void defineHandle(Napi::Env env, Napi::Object exports,
@@ -134,10 +150,10 @@ void defineHandle(Napi::Env env, Napi::Object exports,
   auto constructor = T::DefineClass(env, T::kName, properties);
   auto prototype = constructor.Get("prototype").template As<Napi::Object>();
   prototype.Set(Napi::Symbol::WellKnown(env, "dispose"), prototype.Get("dispose"));
-  instanceOf(env).constructors[&T::kTag] = Napi::Persistent(constructor);
+  instanceOf(env).constructors[T::kName] = Napi::Persistent(constructor);
   if constexpr (T::kScoped) {
     instanceOf(env).scopedClasses.emplace_back(
-        &T::kTag, [](Napi::Object object) -> ScopeMember* { return T::Unwrap(object); });
+        T::kName, [](void* wrapped) -> ScopeMember* { return static_cast<T*>(wrapped); });
   }
   exports.Set(T::kName, constructor);
 }
@@ -151,20 +167,16 @@ Napi::Object makeHandle(Napi::Env env, typename T::NativeType value) {
     void*& slot;
     ~Offer() { slot = nullptr; }
   } offer{instance.adopting = &value};
-  auto object = instance.constructors.at(&T::kTag).New({});
-  if constexpr (T::kScoped) {
-    if (auto scope = currentScope(env)) scope->add(*T::Unwrap(object));
-  }
-  return object;
+  return instance.constructors.at(T::kName).Value().New(std::initializer_list<napi_value>{});
 }
 
 // The handle in `value`; `argument` names it in the error where it is something else.
 template <class T>
 T& handleArg(const Napi::Value& value, const char* argument) {
-  if (!value.IsObject() || !value.As<Napi::Object>().CheckTypeTag(&T::kTag)) {
+  const auto [wrapped, name] = wrappedHandle(value);
+  if (name != T::kName)
     fail(ErrorCode::Argument, argument, ": expected a ", T::kName, ", got ", describeValue(value));
-  }
-  return *T::Unwrap(value.As<Napi::Object>());
+  return *static_cast<T*>(wrapped);
 }
 
 template <class T>

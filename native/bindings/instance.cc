@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 
 #include "native/bindings/async.h"
@@ -70,12 +71,18 @@ void Instance::jobSettled(Napi::Env env) {
   if (--pendingJobs_ == 0) completions.Unref(env);
 }
 
-void Instance::tensorHeld(Napi::Env env, const at::Tensor& tensor) {
-  if (const int64_t change = live.add(tensor)) Napi::MemoryManagement::AdjustExternalMemory(env, change);
-}
+void Instance::tensorHeld(Napi::Env env, const at::Tensor& tensor) { accountFor(env, live.add(tensor)); }
 
 void Instance::tensorReleased(Napi::Env env, const at::Tensor& tensor) {
-  if (const int64_t change = live.remove(tensor)) Napi::MemoryManagement::AdjustExternalMemory(env, change);
+  accountFor(env, live.remove(tensor));
+}
+
+void Instance::accountFor(Napi::Env env, int64_t change) {
+  // A call takes longer than a small tensor's operation.
+  constexpr int64_t worthTelling = int64_t{1} << 16;
+  unaccounted_ += change;
+  if (std::abs(unaccounted_) < worthTelling) return;
+  Napi::MemoryManagement::AdjustExternalMemory(env, std::exchange(unaccounted_, 0));
 }
 
 }  // namespace aegir

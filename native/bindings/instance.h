@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
+#include <c10/util/flat_hash_map.h>
 #include <napi.h>
 
 #include <cstdint>
@@ -55,8 +56,11 @@ class Instance {
   void tensorReleased(Napi::Env env, const at::Tensor& tensor);
 
   Napi::FunctionReference errorClass;
-  // Constructor of each handle class, by the address of its type tag.
-  std::unordered_map<const napi_type_tag*, Napi::FunctionReference> constructors;
+  // Every handle that lives, by what its object wraps, with the kName of its class, which is compared by
+  // address.
+  ska::flat_hash_map<const void*, const char*> handles;
+  // Constructor of each handle class, by its kName.
+  std::unordered_map<const char*, Napi::FunctionReference> constructors;
   // The native value that the handle under construction adopts; see handle.h.
   void* adopting = nullptr;
   Completions completions;
@@ -68,11 +72,15 @@ class Instance {
   int64_t openScopes = 0;
   Napi::FunctionReference scopeProvider;
   std::optional<std::shared_ptr<Scope>> settlingScope;
-  std::vector<std::pair<const napi_type_tag*, ScopeMember* (*)(Napi::Object)>> scopedClasses;
+  std::vector<std::pair<const char*, ScopeMember* (*)(void*)>> scopedClasses;
 
  private:
   int64_t performanceOrigin_;
+  // Bytes that the garbage collector has not been told of yet.
+  void accountFor(Napi::Env env, int64_t change);
+
   int64_t pendingJobs_ = 0;
+  int64_t unaccounted_ = 0;
   std::vector<std::shared_ptr<Lane>> lanes_;
 };
 

@@ -12,7 +12,6 @@ namespace aegir {
 class LaneHandle : public Handle<LaneHandle, std::shared_ptr<Lane>> {
  public:
   static constexpr const char* kName = "Lane";
-  static constexpr napi_type_tag kTag{0x9f3c6d0a5be14b27, 0x8c1e74d2a0f95e36};
 
   // new Lane({ name, threads })
   explicit LaneHandle(const Napi::CallbackInfo& info);
@@ -30,7 +29,6 @@ class LaneHandle : public Handle<LaneHandle, std::shared_ptr<Lane>> {
 class CancelTokenHandle : public Handle<CancelTokenHandle, std::shared_ptr<CancelToken>> {
  public:
   static constexpr const char* kName = "CancelToken";
-  static constexpr napi_type_tag kTag{0x2d7ab1c4e8f04956, 0xb36f0e915d28c7a4};
 
   explicit CancelTokenHandle(const Napi::CallbackInfo& info);
 

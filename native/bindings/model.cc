@@ -24,7 +24,6 @@ class StateHandle : public Handle<StateHandle, AegirState> {
  public:
   static constexpr const char* kName = "State";
   static constexpr bool kScoped = true;
-  static constexpr napi_type_tag kTag{0x2b97d6e04c8f13a5, 0x8e60a3f17d52c94b};
 
   explicit StateHandle(const Napi::CallbackInfo& info) : Handle(info) {}
 
@@ -73,7 +72,6 @@ class PrefixHandle : public Handle<PrefixHandle, SharedPrefix> {
  public:
   static constexpr const char* kName = "Prefix";
   static constexpr bool kScoped = true;
-  static constexpr napi_type_tag kTag{0x70c15ae98d3b624f, 0xd14f9b0e67a8325c};
 
   explicit PrefixHandle(const Napi::CallbackInfo& info) : Handle(info) {}
 

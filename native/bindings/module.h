@@ -21,7 +21,6 @@ struct ModuleEntry {
 class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
  public:
   static constexpr const char* kName = "Module";
-  static constexpr napi_type_tag kTag{0xc6a81f3e90d24b75, 0x1f0b7e8d53a6294c};
 
   explicit ModuleHandle(const Napi::CallbackInfo& info) : Handle(info) {}
 

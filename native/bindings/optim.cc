@@ -16,7 +16,6 @@ using SharedAdamW = std::shared_ptr<optim::AdamW>;
 class OptimizerHandle : public Handle<OptimizerHandle, SharedAdamW> {
  public:
   static constexpr const char* kName = "Optimizer";
-  static constexpr napi_type_tag kTag{0x9d3e5f60b8c1472a, 0x47a2c8f10e6db593};
 
   explicit OptimizerHandle(const Napi::CallbackInfo& info) : Handle(info) {}
 

@@ -10,7 +10,6 @@ namespace {
 class ScopeHandle : public Handle<ScopeHandle, std::shared_ptr<Scope>> {
  public:
   static constexpr const char* kName = "Scope";
-  static constexpr napi_type_tag kTag{0x64d0b7fa193e4c82, 0x8e51c3a90d7f26b4};
 
   explicit ScopeHandle(const Napi::CallbackInfo& info) : Handle(info) {
     hold(info.Env(), std::make_shared<Scope>());
@@ -26,11 +25,9 @@ class ScopeHandle : public Handle<ScopeHandle, std::shared_ptr<Scope>> {
   // handle.
   Napi::Value move(const Napi::CallbackInfo& info) {
     ScopeMember* member = nullptr;
-    if (info[0].IsObject()) {
-      auto object = info[0].As<Napi::Object>();
-      for (const auto& [tag, cast] : instanceOf(info.Env()).scopedClasses) {
-        if (object.CheckTypeTag(tag)) member = cast(object);
-      }
+    const auto [wrapped, name] = wrappedHandle(info[0]);
+    for (const auto& [scoped, cast] : instanceOf(info.Env()).scopedClasses) {
+      if (name == scoped) member = cast(wrapped);
     }
     if (member && isAbsent(info[1])) member->leaveScope();
     if (member && !isAbsent(info[1])) nativeArg<ScopeHandle>(info[1], "to")->add(*member);

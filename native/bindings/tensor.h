@@ -22,7 +22,6 @@ class TensorHandle : public Handle<TensorHandle, at::Tensor> {
  public:
   static constexpr const char* kName = "Tensor";
   static constexpr bool kScoped = true;
-  static constexpr napi_type_tag kTag{0x7b52e90fa3c84d16, 0xd4890c6f1ea7b235};
 
   explicit TensorHandle(const Napi::CallbackInfo& info) : Handle(info) {}
 

@@ -13,7 +13,7 @@ int64_t LiveTensors::add(const at::Tensor& tensor) {
   ++count_;
   const auto* storage = storageOf(tensor);
   if (!storage) return 0;
-  auto [entry, isNew] = storages_.try_emplace(storage, Entry{0, static_cast<int64_t>(storage->nbytes())});
+  auto [entry, isNew] = storages_.emplace(storage, Entry{0, static_cast<int64_t>(storage->nbytes())});
   ++entry->second.handles;
   if (!isNew) return 0;
   bytes_ += entry->second.bytes;

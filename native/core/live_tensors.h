@@ -4,8 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <c10/util/flat_hash_map.h>
+
 #include <cstdint>
-#include <unordered_map>
 
 namespace aegir {
 
@@ -24,7 +25,7 @@ class LiveTensors {
     int64_t handles;
     int64_t bytes;
   };
-  std::unordered_map<const c10::StorageImpl*, Entry> storages_;
+  ska::flat_hash_map<const c10::StorageImpl*, Entry> storages_;
   int64_t count_ = 0;
   int64_t bytes_ = 0;
 };

@@ -136,7 +136,8 @@ void forwardHead(const Wkv7Forward<Storage, Real>& head) {
       loadRow(head.b + from, rows.b + to, n, padded);
       if (start + wkv7Chunk + t >= head.tokens) continue;
       const int64_t soon = from + wkv7Chunk * head.stride;
-      for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b}) prefetchRow(input + soon, n);
+      for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b})
+        prefetchRow(input + soon, n);
     }
     const int64_t next = start + tokens;
     loadRow(head.a + (next < head.tokens ? next : next - 1) * head.stride, rows.a + tokens * padded, n,

@@ -204,6 +204,13 @@ model::Dropout dropoutField(const Napi::Object& object) {
   return {rate, static_cast<uint64_t>(integerField(object, "seed"))};
 }
 
+template <class H>
+const typename H::NativeType& readHandle(const Napi::Value& value, const char* argument) {
+  const auto& native = nativeArg<H>(value, argument);
+  if (streams::inUse()) H::eachTensor(native, streams::noteRead);
+  return native;
+}
+
 InputArgs inputArgs(const Napi::Value& value) {
   const auto object = objectArg(value, "input");
   InputArgs args;
@@ -216,7 +223,7 @@ InputArgs inputArgs(const Napi::Value& value) {
   const auto dropout = object.Get("dropout");
   if (!isAbsent(dropout)) args.input.dropout = dropoutField(objectArg(dropout, "dropout"));
   const auto state = object.Get("state");
-  if (!isAbsent(state)) args.state = std::make_shared<AegirState>(nativeArg<StateHandle>(state, "state"));
+  if (!isAbsent(state)) args.state = std::make_shared<AegirState>(readHandle<StateHandle>(state, "state"));
   return args;
 }
 
@@ -268,7 +275,7 @@ std::vector<model::StageKv> stageKvField(const Napi::Object& object, const char*
 
 Napi::Value modelRest(const Napi::CallbackInfo& info) {
   auto module = moduleArg<Model>(info[1], "module");
-  auto prefix = nativeArg<PrefixHandle>(info[2], "prefix");
+  auto prefix = readHandle<PrefixHandle>(info[2], "prefix");
   const auto object = objectArg(info[3], "rest");
   model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual")};
   const bool grad = boolField(object, "grad", false);
@@ -280,7 +287,7 @@ Napi::Value modelRest(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value prefixSelectRows(const Napi::CallbackInfo& info) {
-  auto prefix = nativeArg<PrefixHandle>(info[1], "prefix");
+  auto prefix = readHandle<PrefixHandle>(info[1], "prefix");
   auto rows = tensorArg(info[2], "rows");
   auto work = [prefix, rows]() -> SharedPrefix {
     // A prefix with a graph keeps it.

@@ -9,6 +9,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/handle.h"
 #include "native/core/dtype.h"
+#include "native/core/streams.h"
 
 namespace aegir {
 
@@ -48,6 +49,9 @@ std::shared_ptr<M> moduleArg(const Napi::Value& value, const std::string& argume
   auto module = std::dynamic_pointer_cast<M>(entry.module);
   check(module != nullptr, ErrorCode::Argument, argument, ": a module of kind '", entry.kind,
         "' does not serve here");
+  if (streams::inUse()) {
+    for (const auto& parameter : module->parameters()) streams::noteRead(parameter);
+  }
   return module;
 }
 

@@ -6,7 +6,7 @@
 
 namespace aegir::cuda {
 
-constexpr int32_t abi = 1;
+constexpr int32_t abi = 2;
 
 // Tokens between two checkpoints of the recurrent state.
 constexpr int64_t wkv7Chunk = 16;
@@ -127,6 +127,133 @@ struct NormBonusGateBackward {
   float* gradVectors;  // (runs,3,D): rK, gain, bias
 };
 
+// The elementwise pieces of time and channel mixing (native/kernels/time_mix.h): `count` values of f32.
+struct Decay {
+  int64_t count;
+  const float* z;
+  float* decay;
+};
+struct DecayBackward {
+  int64_t count;
+  const float *z, *decay, *grad;
+  float* gradZ;
+};
+struct ValueMix {
+  int64_t count;
+  const float *value, *first, *z;
+  float* mixed;
+};
+struct ValueMixBackward {
+  int64_t count;
+  const float *value, *first, *z, *grad;
+  float *gradValue, *gradFirst, *gradZ;
+};
+struct SquaredRelu {
+  int64_t count;
+  const float* x;
+  float* result;
+};
+struct SquaredReluBackward {
+  int64_t count;
+  const float *x, *grad;
+  float* gradX;
+};
+
+// n-gram embeddings (native/kernels/ngram_embedding.h) of K ids in S >= 1 packed sequences. An id before the
+// first is -1; past = the longest size - 1.
+constexpr int64_t maxNgramSizes = 16;
+struct NgramIds {
+  int64_t tokens, sequences, past;
+  const int64_t *ids, *cuSeqlens, *history;  // history (S,past) or null: none
+};
+struct NgramBuckets {
+  NgramIds ids;
+  int64_t buckets, sizeCount;
+  int64_t sizes[maxNgramSizes];
+  int64_t* result;  // (K,N), -1 where fewer ids have been read
+};
+struct NgramHistory {
+  NgramIds ids;
+  int64_t* result;  // (S,past)
+};
+// table (V,W), output (K,W) of f32 or, where `f64` is set, f64.
+struct NgramSum {
+  int64_t tokens, sizeCount, width;
+  int32_t f64;
+  const int64_t* buckets;  // (K,N)
+  const void* table;
+  void* output;
+};
+// Adds up the gradient of each table row over its n-grams, in their order. gradTable is zeros on entry.
+struct NgramSumBackward {
+  int64_t entries, sizeCount, width;  // entries = K N
+  int32_t f64;
+  const int64_t *sortedBuckets, *order;  // buckets rising, and which entry each was
+  const void* gradOutput;
+  void* gradTable;
+};
+
+// The clipped token loss (native/kernels/clip_loss.h) over (rows,tokens) of f32 or, where `f64` is set, f64.
+struct ClipLossForm {
+  int32_t k25, maskPenalty, klForm, aggregation;  // the latter two as in clip_loss.h
+  double epsLow, epsHigh, dualClip, logAlpha, logBeta, tau, klCoef, norm,
+      denominator;  // dualClip, denominator 0: none
+};
+// What is added up over the tokens; the last four are maxima, or the first token whose loss is not finite
+// (infinity: none).
+enum ClipLossSum {
+  clipLoss,
+  clipValid,
+  clipLow,
+  clipHigh,
+  clipDual,
+  clipKl1,
+  clipKl3,
+  clipEntropy,
+  clipRatio,
+  clipRatioSquared,
+  clipMaxLogRatio,
+  clipBadToken,
+  clipLossSums
+};
+constexpr int64_t clipLossBlock = 2048;  // tokens of one row of partial sums
+struct ClipLoss {
+  int64_t rows, tokens;
+  int32_t f64;
+  ClipLossForm form;
+  const void *logp, *logpOld, *advantages;
+  const bool* mask;                            // null: all
+  const void *weights, *correction, *logpRef;  // null where absent
+  void* gradLogp;                              // null: not wanted
+  double* rowSums;                             // (rows,2), room for weights and whether any is valid
+  double* scales;                              // (rows), room
+  double* partials;                            // (ceil(rows tokens / clipLossBlock), clipLossSums), room
+  double* sums;                                // (clipLossSums)
+};
+
+// The capped-Bernoulli policy (native/kernels/capped_bernoulli.h) on (rows,n) logits of f64, finite or -inf.
+struct CappedPolicy {
+  int64_t rows, n, cap;  // cap <= n
+  const double* z;
+  double* room;  // (rows, cappedRoom(n, cap))
+};
+constexpr int64_t cappedRoom(int64_t n, int64_t cap) { return 2 * ((n + 2) * (cap + 1)); }
+struct CappedMoments {
+  CappedPolicy policy;
+  double *marginals, *logZ;  // (rows,n), (rows); marginals null: log Z alone
+};
+struct CappedCovariance {
+  CappedPolicy policy;
+  const double* v;  // (rows,n)
+  double* result;
+};
+struct CappedSample {
+  CappedPolicy policy;
+  int64_t draws;
+  const double* uniforms;  // (draws,rows,n)
+  bool* actions;
+};
+
 // p <- p decay - stepSize m / (sqrt(v squareCorrection) + eps) with the moments m, v brought up to date, over
 // `count` values of f32 or, where `f64` is set, f64.
 struct AdamW {
@@ -136,6 +263,11 @@ struct AdamW {
   const void* gradient;
   void *mean, *square;
   double gradScale, beta1, beta2, eps, decay, stepSize, squareCorrection;
+};
+
+// Of libtorch's caching allocator on one device, bytes; peaks since the start or the last reset.
+struct Memory {
+  int64_t allocated, reserved, peakAllocated, peakReserved, total;
 };
 
 // Launches go to the device's current stream and do not wait. They return null, or what CUDA said.
@@ -148,6 +280,15 @@ struct Table {
   const char* (*unusable)();  // null where there is a device to use, else why there is none
   int32_t (*deviceCount)();
   const char* (*deviceName)(int32_t device);  // valid until the thread's next call
+  // These return null, or what CUDA or libtorch said (valid until the thread's next call).
+  const char* (*memory)(int32_t device, Memory*);
+  const char* (*resetPeaks)(int32_t device);
+  const char* (*emptyCache)();
+  // Captures what body(context) launches on the current stream, which is not the default one, as a graph;
+  // nothing runs.
+  const char* (*captureGraph)(void (*body)(void* context), void* context, void** graph);
+  const char* (*replayGraph)(void* graph);  // on the current stream
+  void (*destroyGraph)(void* graph);
   Launch<Wkv7Forward> wkv7Forward;
   Launch<Wkv7Backward> wkv7Backward;
   Launch<EmaScanForward> emaScanForward;
@@ -158,6 +299,20 @@ struct Table {
   Launch<KeyNormBackward> keyNormBackward;
   Launch<NormBonusGate> normBonusGate;
   Launch<NormBonusGateBackward> normBonusGateBackward;
+  Launch<Decay> decay;
+  Launch<DecayBackward> decayBackward;
+  Launch<ValueMix> valueMix;
+  Launch<ValueMixBackward> valueMixBackward;
+  Launch<SquaredRelu> squaredRelu;
+  Launch<SquaredReluBackward> squaredReluBackward;
+  Launch<NgramBuckets> ngramBuckets;
+  Launch<NgramHistory> ngramHistory;
+  Launch<NgramSum> ngramSum;
+  Launch<NgramSumBackward> ngramSumBackward;
+  Launch<ClipLoss> clipLoss;
+  Launch<CappedMoments> cappedMoments;
+  Launch<CappedCovariance> cappedCovariance;
+  Launch<CappedSample> cappedSample;
   Launch<AdamW> adamW;
 };
 

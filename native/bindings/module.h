@@ -13,10 +13,16 @@
 
 namespace aegir {
 
+namespace model {
+class GraphedForward;
+}
+
 struct ModuleEntry {
   std::string kind;
   std::shared_ptr<torch::nn::Module> module;
   bool frozen = false;
+  // Of frozen models that run as CUDA graphs, else null.
+  std::shared_ptr<model::GraphedForward> graphs = nullptr;
 };
 
 class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
@@ -33,6 +39,7 @@ class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
   Napi::Value loadStateDict(const Napi::CallbackInfo& info);
   Napi::Value gradients(const Napi::CallbackInfo& info);
   Napi::Value freeze(const Napi::CallbackInfo& info);
+  Napi::Value graphs(const Napi::CallbackInfo& info);
   Napi::Value device(const Napi::CallbackInfo& info);
   Napi::Value to(const Napi::CallbackInfo& info);
 };

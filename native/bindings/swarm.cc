@@ -7,6 +7,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
+#include "native/core/transfer.h"
 #include "native/model/sequences.h"
 #include "native/swarm/alignment.h"
 #include "native/swarm/fusion.h"
@@ -181,7 +182,7 @@ struct FuseResult {
 at::Tensor taken(const at::Tensor& rows, const at::Tensor& take) {
   if (!take.defined()) return rows;
   model::checkRows("agents: take", take, rows.dim() > 0 ? rows.size(0) : 0);
-  return rows.index_select(0, take);
+  return rows.index_select(0, queuedTo(take, rows.device()));
 }
 
 FuseAgent readFuseAgent(const Napi::Object& object, const std::string& name, int64_t layers) {

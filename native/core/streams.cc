@@ -31,6 +31,11 @@ std::shared_ptr<c10::Event> recorded(int device, c10::EventFlag flag) {
   return event;
 }
 
+SteadyTime::duration durationOf(double milliseconds) {
+  return std::chrono::duration_cast<SteadyTime::duration>(
+      std::chrono::duration<double, std::milli>(milliseconds));
+}
+
 // Where a device's clock stands on the host's. CUDA gives the time between two events as a float: the
 // reference moves on with what is read, so that a long run keeps microseconds.
 struct Clock {
@@ -50,8 +55,7 @@ struct Clock {
     event->synchronize();
     std::lock_guard<std::mutex> lock(mutex);
     const double milliseconds = reference->elapsedTime(*event);
-    const SteadyTime result = time + std::chrono::duration_cast<SteadyTime::duration>(
-                                         std::chrono::duration<double, std::milli>(milliseconds));
+    const SteadyTime result = time + durationOf(milliseconds);
     if (milliseconds > longest) {
       reference = event;
       time = result;
@@ -147,11 +151,12 @@ SteadyTime Span::start() const {
   return clockOf(device).of(marks.begin);
 }
 
+// From the start by the events' own difference, so that it is never before it.
 SteadyTime Span::finish() const {
   if (!device_) return finish_;
   int device = 0;
   const Marks& marks = busiest(device);
-  return clockOf(device).of(marks.end);
+  return clockOf(device).of(marks.begin) + durationOf(marks.begin->elapsedTime(*marks.end));
 }
 
 JobOrder::JobOrder() {

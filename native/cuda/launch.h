@@ -23,6 +23,8 @@ cudaError_t launch(const ValueMix& arguments, cudaStream_t stream);
 cudaError_t launch(const ValueMixBackward& arguments, cudaStream_t stream);
 cudaError_t launch(const SquaredRelu& arguments, cudaStream_t stream);
 cudaError_t launch(const SquaredReluBackward& arguments, cudaStream_t stream);
+cudaError_t launch(const SequenceMean& arguments, cudaStream_t stream);
+cudaError_t launch(const SequenceMeanBackward& arguments, cudaStream_t stream);
 cudaError_t launch(const NgramBuckets& arguments, cudaStream_t stream);
 cudaError_t launch(const NgramHistory& arguments, cudaStream_t stream);
 cudaError_t launch(const NgramSum& arguments, cudaStream_t stream);

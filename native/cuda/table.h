@@ -159,6 +159,20 @@ struct SquaredReluBackward {
   float* gradX;
 };
 
+// The weighted mean over each of S >= 1 packed sequences, f32.
+struct SequenceMean {
+  int64_t sequences, tokens, width;
+  const int64_t* cuSeqlens;
+  const float *x, *weights;  // (K,D), (K) or null: 1
+  float *mean, *scale;       // (S,D), (K): each token's part in its mean
+};
+struct SequenceMeanBackward {
+  int64_t sequences, tokens, width;
+  const int64_t* cuSeqlens;
+  const float *scale, *gradMean;
+  float* gradX;
+};
+
 // n-gram embeddings (native/kernels/ngram_embedding.h) of K ids in S >= 1 packed sequences. An id before the
 // first is -1; past = the longest size - 1.
 constexpr int64_t maxNgramSizes = 16;
@@ -305,6 +319,8 @@ struct Table {
   Launch<ValueMixBackward> valueMixBackward;
   Launch<SquaredRelu> squaredRelu;
   Launch<SquaredReluBackward> squaredReluBackward;
+  Launch<SequenceMean> sequenceMean;
+  Launch<SequenceMeanBackward> sequenceMeanBackward;
   Launch<NgramBuckets> ngramBuckets;
   Launch<NgramHistory> ngramHistory;
   Launch<NgramSum> ngramSum;

@@ -1,4 +1,5 @@
-// Compares the emulated CUDA form of the capped-Bernoulli policy with plain ATen in f64 and with the CPU's kernels.
+// Compares the emulated CUDA form of the capped-Bernoulli policy with plain ATen in f64 and with the CPU's
+// kernels.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/rand.h>

@@ -48,8 +48,9 @@ at::Tensor cappedBernoulliCovarianceCuda(const at::Tensor& z, int64_t cap, const
 at::Tensor cappedBernoulliSampleCuda(const at::Tensor& z, int64_t cap, const at::Tensor& uniforms) {
   const at::Tensor actions = at::empty(uniforms.sizes(), uniforms.options().dtype(at::kBool));
   const CudaPolicy policy = policyOf(z, cap);
-  cuda::launch(&cuda::Table::cappedSample, z,
-               {policy.policy, uniforms.size(0), uniforms.const_data_ptr<double>(), actions.mutable_data_ptr<bool>()});
+  cuda::launch(
+      &cuda::Table::cappedSample, z,
+      {policy.policy, uniforms.size(0), uniforms.const_data_ptr<double>(), actions.mutable_data_ptr<bool>()});
   return actions;
 }
 

@@ -1,5 +1,5 @@
-// Compares the emulated CUDA form of the clipped token loss with the plain reference in f64, and its statistics with
-// those of the CPU's kernel.
+// Compares the emulated CUDA form of the clipped token loss with the plain reference in f64, and its
+// statistics with those of the CPU's kernel.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
@@ -15,8 +15,8 @@
 namespace aegir::kernels {
 namespace {
 
-// Log-ratios of standard deviation 0.4, a few beyond the clamp; masked slots hold NaN. Every value is a float, so that
-// f32 and f64 take the same side of each bound.
+// Log-ratios of standard deviation 0.4, a few beyond the clamp; masked slots hold NaN. Every value is a
+// float, so that f32 and f64 take the same side of each bound.
 ClipLossTensors randomInput(int64_t rows, int64_t tokens, bool all) {
   const auto random = [&] { return at::randn({rows, tokens}, at::kFloat).to(at::kDouble); };
   ClipLossTensors in;
@@ -47,22 +47,23 @@ ClipLossTensors converted(const ClipLossTensors& in, at::ScalarType type) {
 template <class T>
 ClipLossResult onCpu(const ClipLossTensors& in, const ClipLossOptions& options) {
   const auto data = [](const at::Tensor& x) { return x.defined() ? x.const_data_ptr<T>() : nullptr; };
-  const ClipLossTokens<T> tokens{in.logp.size(0),
-                                 in.logp.size(1),
-                                 data(in.logp),
-                                 data(in.logpOld),
-                                 data(in.advantages),
-                                 in.mask.defined() ? in.mask.const_data_ptr<bool>() : nullptr,
-                                 data(in.weights),
-                                 data(in.correction),
-                                 data(in.logpRef)};
+  const ClipLossTokens<T> tokens{
+      in.logp.size(0),  in.logp.size(1),     data(in.logp),
+      data(in.logpOld), data(in.advantages), in.mask.defined() ? in.mask.const_data_ptr<bool>() : nullptr,
+      data(in.weights), data(in.correction), data(in.logpRef)};
   return clipLoss<T>(tokens, options, nullptr);
 }
 
 std::vector<double> numbers(const ClipLossResult& r) {
-  return {static_cast<double>(r.nValid), static_cast<double>(r.clipLow), static_cast<double>(r.clipHigh),
-          static_cast<double>(r.dual),   r.kl1,                          r.kl3,
-          r.entropy,                     r.maxAbsLogRatio,               r.ess,
+  return {static_cast<double>(r.nValid),
+          static_cast<double>(r.clipLow),
+          static_cast<double>(r.clipHigh),
+          static_cast<double>(r.dual),
+          r.kl1,
+          r.kl3,
+          r.entropy,
+          r.maxAbsLogRatio,
+          r.ess,
           static_cast<double>(r.badToken)};
 }
 
@@ -78,7 +79,8 @@ void compare(Checker& checker, const std::string& name, const ClipLossTensors& i
   checker.close(name + " loss", at::scalar_tensor(result.loss, at::kDouble), reference, tolerance);
   checker.close(name + " gradient", grad,
                 gradients({reference}, {at::ones_like(reference)}, {expected.logp})[0], tolerance);
-  const ClipLossResult cpu = type == at::kDouble ? onCpu<double>(actual, options) : onCpu<float>(actual, options);
+  const ClipLossResult cpu =
+      type == at::kDouble ? onCpu<double>(actual, options) : onCpu<float>(actual, options);
   checker.close(name + " statistics", at::tensor(numbers(result), at::kDouble),
                 at::tensor(numbers(cpu), at::kDouble), 1e-6);
 }

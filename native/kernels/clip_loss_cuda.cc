@@ -49,20 +49,24 @@ ClipLossResult resultOf(const at::Tensor& onDevice) {
 
 }  // namespace
 
-ClipLossResult clipLossCuda(const ClipLossTensors& in, const ClipLossOptions& options, const at::Tensor& gradLogp) {
+ClipLossResult clipLossCuda(const ClipLossTensors& in, const ClipLossOptions& options,
+                            const at::Tensor& gradLogp) {
   const at::Tensor& logp = in.logp;
   const int64_t rows = logp.size(0), tokens = logp.dim() == 2 ? logp.size(1) : 1;
-  const auto room = [&](at::IntArrayRef shape) { return at::empty(shape, logp.options().dtype(at::kDouble)); };
+  const auto room = [&](at::IntArrayRef shape) {
+    return at::empty(shape, logp.options().dtype(at::kDouble));
+  };
   const int64_t blocks = (rows * tokens + cuda::clipLossBlock - 1) / cuda::clipLossBlock;
-  const at::Tensor rowSums = room({rows, 2}), scales = room({rows}), partials = room({blocks, cuda::clipLossSums}),
-                   sums = room({cuda::clipLossSums});
+  const at::Tensor rowSums = room({rows, 2}), scales = room({rows}),
+                   partials = room({blocks, cuda::clipLossSums}), sums = room({cuda::clipLossSums});
   const auto data = [](const at::Tensor& x) { return x.defined() ? x.const_data_ptr() : nullptr; };
-  cuda::launch(&cuda::Table::clipLoss, logp,
-               {rows, tokens, logp.scalar_type() == at::kDouble, formOf(options), data(logp), data(in.logpOld),
-                data(in.advantages), in.mask.defined() ? in.mask.const_data_ptr<bool>() : nullptr, data(in.weights),
-                data(in.correction), data(in.logpRef), gradLogp.defined() ? gradLogp.mutable_data_ptr() : nullptr,
-                rowSums.mutable_data_ptr<double>(), scales.mutable_data_ptr<double>(),
-                partials.mutable_data_ptr<double>(), sums.mutable_data_ptr<double>()});
+  cuda::launch(
+      &cuda::Table::clipLoss, logp,
+      {rows, tokens, logp.scalar_type() == at::kDouble, formOf(options), data(logp), data(in.logpOld),
+       data(in.advantages), in.mask.defined() ? in.mask.const_data_ptr<bool>() : nullptr, data(in.weights),
+       data(in.correction), data(in.logpRef), gradLogp.defined() ? gradLogp.mutable_data_ptr() : nullptr,
+       rowSums.mutable_data_ptr<double>(), scales.mutable_data_ptr<double>(),
+       partials.mutable_data_ptr<double>(), sums.mutable_data_ptr<double>()});
   return resultOf(sums);
 }
 

@@ -1,5 +1,5 @@
-// Compares n-gram embeddings, the CPU's and the emulated CUDA ones, with plain ATen over the buckets in f64, and the
-// two with each other bucket by bucket.
+// Compares n-gram embeddings, the CPU's and the emulated CUDA ones, with plain ATen over the buckets in f64,
+// and the two with each other bucket by bucket.
 #include <ATen/ops/randint.h>
 
 #include "native/kernels/check_support.h"
@@ -20,8 +20,8 @@ NgramInput inputOf(const Case& c) {
   const int64_t sequences = static_cast<int64_t>(c.bounds.size()) - 1, past = c.sizes.back() - 1;
   // Few different ids, so that n-grams come more than once; -1 in a history: nothing had been read.
   return {at::randn({c.buckets, c.width}, at::kDouble), at::randint(0, 3, {c.bounds.back()}, at::kLong),
-          at::tensor(c.bounds, at::kLong), c.history ? at::randint(-1, 3, {sequences, past}, at::kLong) : at::Tensor(),
-          c.sizes};
+          at::tensor(c.bounds, at::kLong),
+          c.history ? at::randint(-1, 3, {sequences, past}, at::kLong) : at::Tensor(), c.sizes};
 }
 
 void compare(Checker& checker, const Case& c, at::Tensor (*run)(const NgramInput&), at::ScalarType type,

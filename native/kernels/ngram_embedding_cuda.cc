@@ -25,15 +25,21 @@ struct CudaIds {
   int64_t past;
 
   cuda::NgramIds pointers() const {
-    return {ids.size(0), cuSeqlens.size(0) - 1, past, ids.const_data_ptr<int64_t>(),
-            cuSeqlens.const_data_ptr<int64_t>(), history.defined() ? history.const_data_ptr<int64_t>() : nullptr};
+    return {ids.size(0),
+            cuSeqlens.size(0) - 1,
+            past,
+            ids.const_data_ptr<int64_t>(),
+            cuSeqlens.const_data_ptr<int64_t>(),
+            history.defined() ? history.const_data_ptr<int64_t>() : nullptr};
   }
 };
 
 CudaIds idsOf(const NgramInput& input) {
   cuda::table();  // the reason why there is none comes before anything else
   checkNgramInput(input);
-  const auto there = [&](const at::Tensor& x) { return x.defined() ? queuedTo(x, input.table.device()).contiguous() : x; };
+  const auto there = [&](const at::Tensor& x) {
+    return x.defined() ? queuedTo(x, input.table.device()).contiguous() : x;
+  };
   return {there(input.ids), there(input.cuSeqlens), there(input.history), input.sizes.back() - 1};
 }
 
@@ -56,10 +62,13 @@ class CudaNgramFunction : public torch::autograd::Function<CudaNgramFunction> {
   // A stable sort keeps the n-grams of a row in their order, so that sums do not depend on timing.
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     check(!at::GradMode::is_enabled(), ErrorCode::Argument,
-          "ngramEmbedding: differentiable once; a backward pass that builds a graph of its own is not supported");
+          "ngramEmbedding: differentiable once; a backward pass that builds a graph of its own is not "
+          "supported");
     const at::Tensor buckets = context->get_saved_variables()[0], grad = grads[0].contiguous();
-    const auto [sorted, order] = at::sort(buckets.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
-    const at::Tensor gradTable = at::zeros({context->saved_data["rows"].toInt(), grad.size(1)}, grad.options());
+    const auto [sorted, order] =
+        at::sort(buckets.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
+    const at::Tensor gradTable =
+        at::zeros({context->saved_data["rows"].toInt(), grad.size(1)}, grad.options());
     cuda::launch(&cuda::Table::ngramSumBackward, grad,
                  {sorted.numel(), buckets.size(1), grad.size(1), grad.scalar_type() == at::kDouble,
                   sorted.const_data_ptr<int64_t>(), order.const_data_ptr<int64_t>(), grad.const_data_ptr(),

@@ -49,7 +49,7 @@ struct Row {
         cap(p.cap),
         z(p.z + row * p.n),
         v(direction == nullptr ? nullptr : direction + row * p.n),
-        table(reinterpret_cast<W*>(p.room + row * cappedRoom(p.n, p.cap))),
+        table(reinterpret_cast<W*>(p.room + row * p.roomStride)),
         exactly(table + (p.n + 1) * (p.cap + 1)) {
     for (int64_t b = 0; b <= cap; ++b) atMost(n, b) = W::one();
     for (int64_t i = n - 1; i >= 0; --i) {

@@ -249,7 +249,8 @@ struct ClipLoss {
 struct CappedPolicy {
   int64_t rows, n, cap;  // cap <= n
   const double* z;
-  double* room;  // (rows, cappedRoom(n, cap))
+  double* room;        // (rows, roomStride)
+  int64_t roomStride;  // cappedRoom(n, cap)
 };
 constexpr int64_t cappedRoom(int64_t n, int64_t cap) { return 2 * ((n + 2) * (cap + 1)); }
 struct CappedMoments {

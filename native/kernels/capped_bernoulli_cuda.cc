@@ -16,8 +16,9 @@ struct CudaPolicy {
 
 CudaPolicy policyOf(const at::Tensor& z, int64_t cap) {
   const int64_t rows = z.size(0), n = z.size(1), most = std::min(cap, n);
-  const at::Tensor room = at::empty({rows, cuda::cappedRoom(n, most)}, z.options());
-  return {{rows, n, most, z.const_data_ptr<double>(), room.mutable_data_ptr<double>()}, room};
+  const int64_t stride = cuda::cappedRoom(n, most);
+  const at::Tensor room = at::empty({rows, stride}, z.options());
+  return {{rows, n, most, z.const_data_ptr<double>(), room.mutable_data_ptr<double>(), stride}, room};
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ SteadyTime Span::finish() const {
   return clockOf(device).of(marks.begin) + durationOf(marks.begin->elapsedTime(*marks.end));
 }
 
-JobOrder::JobOrder() {
+JobOrder::JobOrder() : queuedOn_(std::this_thread::get_id()) {
   eachDevice([this](int device) {
     queued_[static_cast<size_t>(device)] = recorded(device, c10::EventFlag::PYTORCH_DEFAULT);
   });
@@ -167,7 +167,10 @@ JobOrder::JobOrder() {
 }
 
 void JobOrder::start() {
-  eachDevice([this](int device) {
+  // The last job of a lane whose thread has ended runs on the JS thread, which keeps its stream.
+  const bool onLane = std::this_thread::get_id() != queuedOn_;
+  eachDevice([&](int device) {
+    if (!onLane) return;
     const c10::Stream stream = laneStream(device);
     guard().exchangeStream(stream);
     if (const auto& event = queued_[static_cast<size_t>(device)]) event->block(stream);

@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace aegir::streams {
@@ -74,6 +75,7 @@ class JobOrder {
   const std::shared_ptr<Span>& span() const { return span_; }
 
  private:
+  const std::thread::id queuedOn_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> read_;
   std::array<std::shared_ptr<c10::Event>, maxDevices> queued_;
   std::shared_ptr<Span> span_ = std::make_shared<Span>();

@@ -175,6 +175,10 @@ void laneOrder() {
   runLane({&one, &two});
   expect(one.kernel.stream == two.kernel.stream && one.kernel.before(two.kernel),
          "jobs of a lane are in order");
+  Job here;
+  here.order.start();
+  here.order.finish();
+  expect(currentStream == 0, "a job on the JS thread leaves its stream alone");
 }
 
 void memory() {

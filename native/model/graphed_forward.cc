@@ -39,8 +39,9 @@ void copyInto(const PackedInput& to, const PackedInput& from) {
 struct GraphedForward::Captured {
   Captured(std::shared_ptr<Model> model, Shape shape, PackedInput input)
       : model(std::move(model)), shape(shape), input(std::move(input)) {
-    const auto run = [](void* self) { static_cast<Captured*>(self)->run(); };
-    cuda::checkCuda(cuda::table().captureGraph(run, this, &graph));
+    run();  // what libraries set up at the first call of a shape must not fall into the capture
+    const auto again = [](void* self) { static_cast<Captured*>(self)->run(); };
+    cuda::checkCuda(cuda::table().captureGraph(again, this, &graph));
   }
   ~Captured() {
     if (graph != nullptr) cuda::table().destroyGraph(graph);

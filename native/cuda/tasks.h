@@ -1,5 +1,5 @@
-// What each kernel of the CUDA plug-in is given: plain types and pointers to device memory. A change of anything here is
-// a new ABI number (table.h).
+// What each kernel of the CUDA plug-in is given: plain types and pointers to device memory. A change of
+// anything here is a new ABI number (table.h).
 #pragma once
 
 #include <cstdint>

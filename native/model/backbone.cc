@@ -11,7 +11,6 @@
 #include "native/core/transfer.h"
 #include "native/kernels/matmul.h"
 
-
 namespace aegir::model {
 
 Prefix Prefix::selectRows(const at::Tensor& rows) const {

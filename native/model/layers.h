@@ -11,8 +11,9 @@
 
 namespace aegir::model {
 
-// multiply(x, w, addend), which is kernels::product or kernels::linear, in the type `products`: with bf16 the factors and
-// the product are rounded to it and all that lies between products, every parameter and its gradient keep x's type.
+// multiply(x, w, addend), which is kernels::product or kernels::linear, in the type `products`: with bf16 the
+// factors and the product are rounded to it and all that lies between products, every parameter and its
+// gradient keep x's type.
 inline at::Tensor multiplied(at::Tensor (*multiply)(const at::Tensor&, const at::Tensor&, const at::Tensor&),
                              const at::Tensor& x, const at::Tensor& w, const at::Tensor& addend,
                              at::ScalarType products) {

@@ -49,7 +49,8 @@ at::Tensor TimeMix::forward(const at::Tensor& residual, const at::Tensor& x, at:
   const auto mixed = kernels::tokenShiftMix({x, before.attXPrev, mu_, sequences.cuSeqlens});
   const auto &xR = mixed[0], &xW = mixed[1], &xK = mixed[2], &xV = mixed[3], &xA = mixed[4], &xG = mixed[5];
 
-  const auto product = [this](const at::Tensor& input, const at::Tensor& matrix, const at::Tensor& addend = {}) {
+  const auto product = [this](const at::Tensor& input, const at::Tensor& matrix,
+                              const at::Tensor& addend = {}) {
     return multiplied(kernels::product, input, matrix, addend, products_);
   };
   const auto r = receptance_->forward(xR, products_);

@@ -29,8 +29,10 @@ export { AegirError, type ErrorCode } from "./errors.js";
 export * from "./model/index.js";
 export type {
   AddonInfo,
+  DeviceMemory,
   DeviceName,
   Dtype,
+  GraphReport,
   Interval,
   MemoryInfo,
   NestedArray,

@@ -65,6 +65,11 @@ const backboneShape = {
   numRoles: positive.default(DEFAULT_ROLES),
   /** Type of the parameters; "f64" is for checking gradients. */
   dtype: z.enum(["f32", "f64"]).default("f32"),
+  /**
+   * Type of the matrix products inside blocks. "bf16": their factors are rounded to bf16; parameters, gradients, optimiser, recurrent
+   * states, norms, heads and losses stay f32, and checkpoints with them.
+   */
+  precision: z.enum(["f32", "bf16"]).optional(),
 };
 
 const causalLMSchema = z.strictObject(backboneShape);
@@ -100,6 +105,7 @@ export interface ResolvedBackbone {
   vocabSize: number;
   numRoles: number;
   dtype: "f32" | "f64";
+  precision?: "bf16";
 }
 
 export interface ResolvedAnnotator extends ResolvedBackbone {
@@ -181,6 +187,12 @@ function resolveBackbone(
       `model options: give archLayout and dModel, or a preset (${Object.keys(presets).join(", ")})`,
     );
   }
+  if (given.precision && given.dtype !== "f32") {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `model options.precision: "${given.precision}" needs dtype "f32", which is "${given.dtype}"`,
+    );
+  }
   const depth = parseLayout(archLayout).length;
   const dModel = spread("dModel", width, depth);
   checkWidths(dModel);
@@ -207,6 +219,7 @@ function resolveBackbone(
     vocabSize: given.vocabSize,
     numRoles: given.numRoles,
     dtype: given.dtype,
+    ...(given.precision === "bf16" ? { precision: given.precision } : {}),
   };
 }
 
@@ -248,8 +261,8 @@ export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
       ? { ...own, decoder: blocks(decoder), inner: stage(i + 1), downsample: model.downsample[i]! }
       : own;
   };
-  const { vocabSize, numRoles, init, loraRanks, ngrams, dtype } = model;
-  return { stages: stage(0), vocabSize, numRoles, init, loraRanks, ngrams, dtype };
+  const { vocabSize, numRoles, init, loraRanks, ngrams, dtype, precision } = model;
+  return { stages: stage(0), vocabSize, numRoles, init, loraRanks, ngrams, dtype, precision };
 }
 
 export function nativeAnnotator(model: ResolvedAnnotator): AnnotatorConfig {

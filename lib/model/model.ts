@@ -3,6 +3,7 @@ import { z } from "zod";
 import { parseOptions } from "../config.js";
 import type {
   DeviceName,
+  GraphReport,
   ModelInput,
   ModelOutput,
   NativeLane,
@@ -149,9 +150,18 @@ export abstract class AegirModel<Output> {
     return hash.digest("hex");
   }
 
-  /** Parameters stop requiring gradients, for good. */
-  freeze(): void {
-    this.native.freeze();
+  /**
+   * Parameters stop requiring gradients, for good.
+   * @param options graphs: a flat annotation model on a GPU captures its forward as a CUDA graph for every shape that comes twice,
+   * in buckets of at most an eighth more rows and tokens, and replays it; results agree to rounding (`graphs` says what became of it)
+   */
+  freeze({ graphs = false }: { graphs?: boolean } = {}): void {
+    this.native.freeze(graphs);
+  }
+
+  /** Captured and replayed forwards, and why one was eager; null where `freeze({ graphs: true })` was not called. */
+  get graphs(): GraphReport | null {
+    return this.native.graphs;
   }
 
   /** Frees the parameters; jobs already queued still run. */

@@ -28,6 +28,16 @@ export interface Timed {
   interval: Interval;
 }
 
+/** What became of the forwards of a model that runs as CUDA graphs. */
+export interface GraphReport {
+  /** Shapes captured, and forwards that replayed one. */
+  captures: number;
+  replays: number;
+  eager: number;
+  /** Why the last eager forward was one; empty: none was. */
+  reason: string;
+}
+
 /** A handle on a libtorch tensor. Ops here run on the JS thread and are meant for inspection and glue. */
 export interface NativeTensor extends Disposable {
   readonly shape: number[];
@@ -142,6 +152,21 @@ export interface MemoryInfo {
   liveTensors: number;
   liveBytes: number;
   allocator: { reservedBytes: number; cachedBytes: number; hits: number; misses: number };
+  /** Of each GPU that can be used. */
+  devices: DeviceMemory[];
+}
+
+/** What libtorch's allocator holds on a GPU; peaks since the start or the last `resetPeakMemory()`. */
+export interface DeviceMemory {
+  device: DeviceName;
+  /** In tensors. */
+  allocatedBytes: number;
+  /** Taken from the device, cached blocks included. */
+  reservedBytes: number;
+  peakAllocatedBytes: number;
+  peakReservedBytes: number;
+  /** What the device has. */
+  totalBytes: number;
 }
 
 export interface CudaInfo {
@@ -188,8 +213,10 @@ export interface NativeModule {
   loadStateDict(tensors: Record<string, NativeTensor>): void;
   /** Copies of the accumulated gradients, of the parameters that have one. */
   gradients(): Record<string, NativeTensor>;
-  /** requires_grad off for good. */
-  freeze(): void;
+  /** requires_grad off for good. `graphs`: forwards of a model on a GPU replay CUDA graphs where they can. */
+  freeze(graphs?: boolean): void;
+  /** Null where graphs were not asked for. */
+  readonly graphs: GraphReport | null;
   readonly device: DeviceName;
   /** Moves the parameters; handles on them stay where they were. No call may be running on the module. */
   to(device: DeviceName): void;
@@ -242,6 +269,8 @@ export interface BackboneConfig {
   ngrams?: NgramConfig;
   /** Type of the parameters; default f32. */
   dtype?: "f32" | "f64";
+  /** Of the matrix products inside blocks; absent: dtype. */
+  precision?: "f32" | "bf16";
 }
 
 export type Pooling = "mean" | "max" | "context";
@@ -565,6 +594,7 @@ export interface NativeAddon {
   memory(): MemoryInfo;
   /** Returns cached blocks of the CPU allocator to the system. */
   emptyCache(): void;
+  resetPeakMemory(): void;
 
   createModule(kind: ModuleKind, config: object, generator: NativeGenerator): NativeModule;
   /** A state from named tensors, for a model's geometry. */

@@ -93,6 +93,10 @@ export class SwarmOrchestrator {
       swarm.stages.map(({ sources }) => sources[n]!.stage),
     );
     this.created = swarm.created;
+    // Beside the primary, on whose lane they run.
+    for (const module of Object.values(this.modules())) {
+      if (module.device !== this.primary.device) module.to(this.primary.device);
+    }
   }
 
   /** @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT naming the input; ERR_ABORTED */

@@ -168,6 +168,13 @@ function traceFusion(
   for (const [i, id] of ids.entries()) {
     trace?.add(alignments[i]!, "alignment", alignIntervals[i]!, [`specialist:${id}`], id);
   }
-  const start = alignIntervals.at(-1)?.end ?? interval.start;
-  trace?.add(`fuse${suffix}`, "fusion", { start, end: interval.end }, alignments);
+  const rest = {
+    get start() {
+      return alignIntervals.at(-1)?.end ?? interval.start;
+    },
+    get end() {
+      return interval.end;
+    },
+  };
+  trace?.add(`fuse${suffix}`, "fusion", rest, alignments);
 }

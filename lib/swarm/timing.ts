@@ -1,7 +1,10 @@
 import type { Interval } from "../native/contract.js";
 import { type CriticalPath, criticalPath, type NodeRole, type PathNode } from "../rl/criticalPath.js";
 
-/** When each part of one swarm forward ran, and its critical path (docs/rl.md §6). Milliseconds. */
+/**
+ * When each part of one swarm forward ran, and its critical path (docs/rl.md §6). Milliseconds. Of work on a GPU the times are read
+ * from the device when they are asked for, which waits for its end.
+ */
 export interface SwarmTiming {
   nodes: PathNode[];
   criticalPath: CriticalPath;
@@ -12,13 +15,31 @@ export class SwarmTrace {
   readonly nodes: PathNode[] = [];
 
   add(id: string, role: NodeRole, interval: Interval, deps: string[], agent?: string): void {
-    const { start, end } = interval;
     const known = deps.filter((dep) => this.nodes.some((node) => node.id === dep));
-    this.nodes.push({ id, role, start, end, deps: known, ...(agent === undefined ? {} : { agent }) });
+    this.nodes.push({
+      id,
+      role,
+      get start() {
+        return interval.start;
+      },
+      get end() {
+        return interval.end;
+      },
+      deps: known,
+      ...(agent === undefined ? {} : { agent }),
+    });
   }
 
   timing(): SwarmTiming {
-    return { nodes: this.nodes, criticalPath: criticalPath(this.nodes) };
+    const { nodes } = this;
+    let path: CriticalPath | undefined;
+    return {
+      nodes,
+      get criticalPath() {
+        path ??= criticalPath(nodes);
+        return path;
+      },
+    };
   }
 }
 

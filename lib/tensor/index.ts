@@ -1,7 +1,7 @@
 export { resolveDevice } from "./device.js";
 export { Generator } from "./generator.js";
 export { backward, Lane, type LaneOptions, withSignal } from "./lane.js";
-export { emptyCache, memory } from "./memory.js";
+export { emptyCache, memory, resetPeakMemory } from "./memory.js";
 export { keep, tidy, untracked } from "./scope.js";
 export {
   Tensor,

@@ -3,7 +3,7 @@
 namespace aegir {
 namespace {
 
-double performanceMilliseconds(Napi::Env env, SteadyTime time) {
+double performanceMilliseconds(Napi::Env env, streams::SteadyTime time) {
   const auto nanoseconds =
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   return static_cast<double>(nanoseconds - instanceOf(env).performanceOrigin()) / 1e6;
@@ -13,10 +13,23 @@ const ErrorText kAborted{ErrorCode::Aborted, "the operation was aborted"};
 
 }  // namespace
 
-Napi::Object intervalObject(Napi::Env env, SteadyTime start, SteadyTime end) {
+Napi::Object intervalObject(Napi::Env env, const std::shared_ptr<streams::Span>& span) {
   auto interval = Napi::Object::New(env);
-  interval.Set("start", performanceMilliseconds(env, start));
-  interval.Set("end", performanceMilliseconds(env, end));
+  if (!span->onDevice()) {
+    interval.Set("start", performanceMilliseconds(env, span->start()));
+    interval.Set("end", performanceMilliseconds(env, span->finish()));
+    return interval;
+  }
+  const auto define = [&](const char* name, streams::SteadyTime (streams::Span::*time)() const) {
+    const auto get = [span, time](const Napi::CallbackInfo& info) -> Napi::Value {
+      return guard(info.Env(), [&]() -> Napi::Value {
+        return Napi::Number::New(info.Env(), performanceMilliseconds(info.Env(), ((*span).*time)()));
+      });
+    };
+    interval.DefineProperty(Napi::PropertyDescriptor::Accessor(env, interval, name, get, napi_enumerable));
+  };
+  define("start", &streams::Span::start);
+  define("end", &streams::Span::finish);
   return interval;
 }
 
@@ -27,13 +40,18 @@ AsyncJobBase::AsyncJobBase(Napi::Env env, ErrorCode torchCode)
       torchCode_(torchCode) {}
 
 void AsyncJobBase::run() noexcept {
-  start_ = std::chrono::steady_clock::now();
-  try {
+  const auto attempt = [this](const auto& step) {
+    try {
+      step();
+    } catch (...) {
+      if (!error_) error_ = describeException(std::current_exception(), torchCode_);
+    }
+  };
+  attempt([this] {
+    order_.start();
     work();
-  } catch (...) {
-    error_ = describeException(std::current_exception(), torchCode_);
-  }
-  end_ = std::chrono::steady_clock::now();
+  });
+  attempt([this] { order_.finish(); });
   releaseWork();
 }
 
@@ -71,9 +89,10 @@ void AsyncJobBase::settle(Napi::Env env) noexcept {
 
 void AsyncJobBase::settlePromise(Napi::Env env) {
   try {
+    order_.see();
     if (error_) return deferred_.Reject(makeError(env, *error_).Value());
     auto value = scopedResult(env);
-    if (value.IsObject()) value.As<Napi::Object>().Set("interval", intervalObject(env, start_, end_));
+    if (value.IsObject()) value.As<Napi::Object>().Set("interval", intervalObject(env, order_.span()));
     deferred_.Resolve(value);
   } catch (const Napi::Error& error) {
     deferred_.Reject(error.Value());
@@ -95,7 +114,10 @@ Napi::Value enqueueJob(Napi::Env env, Lane& lane, std::unique_ptr<AsyncJobBase> 
 }
 
 Napi::Value closeLane(Napi::Env env, Lane& lane) {
-  auto work = [] { return Nothing{}; };
+  auto work = [] {
+    streams::drain();
+    return Nothing{};
+  };
   auto toJs = [](Napi::Env where, Nothing&) { return where.Undefined(); };
   auto job = std::make_unique<AsyncJob<decltype(work), decltype(toJs)>>(env, work, toJs, ErrorCode::Internal);
   auto promise = job->promise();

@@ -30,13 +30,13 @@
 #include "native/bindings/instance.h"
 #include "native/bindings/scope.h"
 #include "native/core/lane.h"
+#include "native/core/streams.h"
 
 namespace aegir {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-// { start, end } in milliseconds on the clock of performance.now().
-Napi::Object intervalObject(Napi::Env env, SteadyTime start, SteadyTime end);
+// { start, end } in milliseconds on the clock of performance.now(). Of work on a device they are read from it
+// when they are asked for, which waits for its end.
+Napi::Object intervalObject(Napi::Env env, const std::shared_ptr<streams::Span>& span);
 
 class AsyncJobBase : public LaneJob {
  public:
@@ -64,8 +64,7 @@ class AsyncJobBase : public LaneJob {
   std::shared_ptr<Scope> scope_;
   const ErrorCode torchCode_;
   std::optional<ErrorText> error_;
-  SteadyTime start_;
-  SteadyTime end_;
+  streams::JobOrder order_;
 };
 
 template <class Work, class ToJs>

@@ -6,6 +6,7 @@
 #include "native/bindings/lane.h"
 #include "native/bindings/tensor.h"
 #include "native/core/dtype.h"
+#include "native/core/streams.h"
 #include "native/cuda/loader.h"
 
 namespace aegir {
@@ -128,7 +129,9 @@ at::Device deviceArg(const Napi::Value& value, const std::string& argument) {
   const int index = plain ? 0 : std::stoi(name.substr(5));
   check(index < static_cast<int>(status.devices.size()), ErrorCode::Device, argument, ": '", name,
         "' is not there, there are ", status.devices.size(), " devices");
-  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+  streams::use(device);
+  return device;
 }
 
 double numberField(const Napi::Object& object, const char* name) { return numberArg(object.Get(name), name); }
@@ -157,7 +160,9 @@ std::string stringField(const Napi::Object& object, const char* name) {
 }
 
 at::Tensor tensorArg(const Napi::Value& value, const std::string& argument) {
-  return nativeArg<TensorHandle>(value, argument.c_str());
+  const at::Tensor& tensor = nativeArg<TensorHandle>(value, argument.c_str());
+  streams::noteRead(tensor);
+  return tensor;
 }
 
 std::vector<at::Tensor> tensorList(const Napi::Value& value, const std::string& argument) {

@@ -1,26 +1,14 @@
 #include "native/bindings/errors.h"
 
-#include <c10/util/Exception.h>
-
 #include <new>
 
 #include "native/bindings/instance.h"
+#include "native/core/torch_error.h"
 
 namespace aegir {
 namespace {
 
 std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-ErrorCode codeOf(const c10::Error& error, ErrorCode fallback) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error)) return ErrorCode::OutOfMemory;
-  if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorCode::Dtype;
-  // torch's own CPU allocator, and sizes beyond any memory, raise a plain error.
-  const std::string_view what = error.what_without_backtrace();
-  for (const char* beyond : {"can't allocate memory", "Storage size calculation overflowed"}) {
-    if (what.find(beyond) != std::string_view::npos) return ErrorCode::OutOfMemory;
-  }
-  return fallback;
-}
 
 }  // namespace
 
@@ -30,7 +18,7 @@ ErrorText describeException(const std::exception_ptr& exception, ErrorCode torch
   } catch (const Error& error) {
     return {error.code(), error.what()};
   } catch (const c10::Error& error) {
-    return {codeOf(error, torchCode), firstLine(error.what_without_backtrace())};
+    return {torchErrorCode(error, torchCode), torchErrorText(error)};
   } catch (const std::bad_alloc&) {
     return {ErrorCode::OutOfMemory, "out of memory"};
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 
 #include "native/bindings/async.h"
 #include "native/core/lane.h"
+#include "native/core/streams.h"
 
 namespace aegir {
 namespace {
@@ -71,7 +72,11 @@ void Instance::jobSettled(Napi::Env env) {
   if (--pendingJobs_ == 0) completions.Unref(env);
 }
 
-void Instance::tensorHeld(Napi::Env env, const at::Tensor& tensor) { accountFor(env, live.add(tensor)); }
+void Instance::tensorHeld(Napi::Env env, const at::Tensor& tensor) {
+  // Its methods run on this thread's stream.
+  streams::usedHere(tensor);
+  accountFor(env, live.add(tensor));
+}
 
 void Instance::tensorReleased(Napi::Env env, const at::Tensor& tensor) {
   accountFor(env, live.remove(tensor));

@@ -9,7 +9,11 @@ namespace {
 
 constexpr int64_t kMaxThreads = 1024;
 
-Nothing doNothing() { return {}; }
+// On a GPU too everything has run.
+Nothing waitForDevices() {
+  streams::drain();
+  return {};
+}
 Napi::Value undefinedResult(Napi::Env env, Nothing&) { return env.Undefined(); }
 
 }  // namespace
@@ -37,7 +41,7 @@ Napi::Value LaneHandle::pending(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value LaneHandle::drain(const Napi::CallbackInfo& info) {
-  return enqueue(info.Env(), native(), nullptr, doNothing, undefinedResult);
+  return enqueue(info.Env(), native(), nullptr, waitForDevices, undefinedResult);
 }
 
 Napi::Value LaneHandle::close(const Napi::CallbackInfo& info) { return closeLane(info.Env(), *native()); }

@@ -9,6 +9,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
+#include "native/model/graphed_forward.h"
 #include "native/model/heads.h"
 
 namespace aegir {
@@ -155,6 +156,12 @@ std::shared_ptr<BackboneConfig> backboneConfig(const Napi::Object& object) {
   if (!isAbsent(dtype)) config->dtype = dtypeArg(dtype, "dtype");
   check(config->dtype == at::kFloat || config->dtype == at::kDouble, ErrorCode::Config,
         "dtype: expected f32 or f64");
+  config->products = config->dtype;
+  const auto precision = object.Get("precision");
+  if (!isAbsent(precision)) config->products = dtypeArg(precision, "precision");
+  check(
+      config->products == config->dtype || (config->products == at::kBFloat16 && config->dtype == at::kFloat),
+      ErrorCode::Config, "precision: expected bf16, with dtype f32, or what dtype is");
   return config;
 }
 
@@ -174,14 +181,14 @@ std::vector<model::Pooling> poolingField(const Napi::Object& object) {
 std::shared_ptr<torch::nn::Module> makeAnnotator(Napi::Object object, at::Generator generator) {
   const auto config = backboneConfig(object);
   return std::make_shared<model::ColumnAnnotation>(
-      model::InitContext{config->init, std::move(generator), config->dtype}, config,
+      model::InitContext{config->init, std::move(generator), config->dtype, config->products}, config,
       integerField(object, "numLabels", 1), poolingField(object));
 }
 
 std::shared_ptr<torch::nn::Module> makeCausalLM(Napi::Object object, at::Generator generator) {
   const auto config = backboneConfig(object);
   return std::make_shared<model::CausalLM>(
-      model::InitContext{config->init, std::move(generator), config->dtype}, config);
+      model::InitContext{config->init, std::move(generator), config->dtype, config->products}, config);
 }
 
 // A model's input with everything that it refers to.
@@ -204,6 +211,13 @@ model::Dropout dropoutField(const Napi::Object& object) {
   return {rate, static_cast<uint64_t>(integerField(object, "seed"))};
 }
 
+template <class H>
+const typename H::NativeType& readHandle(const Napi::Value& value, const char* argument) {
+  const auto& native = nativeArg<H>(value, argument);
+  if (streams::inUse()) H::eachTensor(native, streams::noteRead);
+  return native;
+}
+
 InputArgs inputArgs(const Napi::Value& value) {
   const auto object = objectArg(value, "input");
   InputArgs args;
@@ -216,7 +230,7 @@ InputArgs inputArgs(const Napi::Value& value) {
   const auto dropout = object.Get("dropout");
   if (!isAbsent(dropout)) args.input.dropout = dropoutField(objectArg(dropout, "dropout"));
   const auto state = object.Get("state");
-  if (!isAbsent(state)) args.state = std::make_shared<AegirState>(nativeArg<StateHandle>(state, "state"));
+  if (!isAbsent(state)) args.state = std::make_shared<AegirState>(readHandle<StateHandle>(state, "state"));
   return args;
 }
 
@@ -233,8 +247,12 @@ Napi::Value outputObject(Napi::Env env, model::ModelOutput& output) {
 
 Napi::Value modelForward(const Napi::CallbackInfo& info) {
   auto module = moduleArg<Model>(info[1], "module");
-  auto work = [module, args = inputArgs(info[2])] {
+  // Graphs are of a GPU; elsewhere a model that asked for them runs as any other.
+  const bool onGpu = module->parameters().front().is_cuda();
+  auto graphs = onGpu ? nativeArg<ModuleHandle>(info[1], "module").graphs : nullptr;
+  auto work = [module, graphs, args = inputArgs(info[2])] {
     c10::AutoGradMode mode(args.grad);
+    if (graphs && !args.grad) return graphs->forward(args.get());
     return module->forward(args.get());
   };
   return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[3]), std::move(work), outputObject);
@@ -268,7 +286,7 @@ std::vector<model::StageKv> stageKvField(const Napi::Object& object, const char*
 
 Napi::Value modelRest(const Napi::CallbackInfo& info) {
   auto module = moduleArg<Model>(info[1], "module");
-  auto prefix = nativeArg<PrefixHandle>(info[2], "prefix");
+  auto prefix = readHandle<PrefixHandle>(info[2], "prefix");
   const auto object = objectArg(info[3], "rest");
   model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual")};
   const bool grad = boolField(object, "grad", false);
@@ -280,7 +298,7 @@ Napi::Value modelRest(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value prefixSelectRows(const Napi::CallbackInfo& info) {
-  auto prefix = nativeArg<PrefixHandle>(info[1], "prefix");
+  auto prefix = readHandle<PrefixHandle>(info[1], "prefix");
   auto rows = tensorArg(info[2], "rows");
   auto work = [prefix, rows]() -> SharedPrefix {
     // A prefix with a graph keeps it.

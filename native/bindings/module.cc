@@ -7,6 +7,7 @@
 
 #include "native/bindings/register.h"
 
+#include "native/model/graphed_forward.h"
 #include "native/model/parameter_groups.h"
 
 namespace aegir {
@@ -125,7 +126,22 @@ Napi::Value ModuleHandle::freeze(const Napi::CallbackInfo& info) {
   ModuleEntry& entry = native();
   for (auto& parameter : entry.module->parameters()) parameter.requires_grad_(false);
   entry.frozen = true;
+  const bool wanted = !isAbsent(info[0]) && boolArg(info[0], "graphs");
+  if (auto model = std::dynamic_pointer_cast<model::Model>(entry.module); wanted && model && !entry.graphs) {
+    entry.graphs = std::make_shared<model::GraphedForward>(std::move(model));
+  }
   return info.Env().Undefined();
+}
+
+Napi::Value ModuleHandle::graphs(const Napi::CallbackInfo& info) {
+  if (!native().graphs) return info.Env().Null();
+  const model::GraphReport report = native().graphs->report();
+  auto object = Napi::Object::New(info.Env());
+  object.Set("captures", static_cast<double>(report.captures));
+  object.Set("replays", static_cast<double>(report.replays));
+  object.Set("eager", static_cast<double>(report.eager));
+  object.Set("reason", report.reason);
+  return object;
 }
 
 Napi::Value ModuleHandle::device(const Napi::CallbackInfo& info) {
@@ -144,12 +160,13 @@ void registerModuleKind(Napi::Env env, const std::string& kind, ModuleFactory fa
 
 void registerModule(Napi::Env env, Napi::Object exports) {
   using M = ModuleHandle;
-  defineHandle<M>(env, exports,
-                  {M::getter<&M::kind>("kind"), M::getter<&M::frozen>("frozen"),
-                   M::getter<&M::numParameters>("numParameters"), M::method<&M::parameters>("parameters"),
-                   M::method<&M::stateDict>("stateDict"), M::method<&M::loadStateDict>("loadStateDict"),
-                   M::method<&M::gradients>("gradients"), M::method<&M::freeze>("freeze"),
-                   M::getter<&M::device>("device"), M::method<&M::to>("to")});
+  defineHandle<M>(
+      env, exports,
+      {M::getter<&M::kind>("kind"), M::getter<&M::frozen>("frozen"),
+       M::getter<&M::numParameters>("numParameters"), M::method<&M::parameters>("parameters"),
+       M::method<&M::stateDict>("stateDict"), M::method<&M::loadStateDict>("loadStateDict"),
+       M::method<&M::gradients>("gradients"), M::method<&M::freeze>("freeze"),
+       M::getter<&M::graphs>("graphs"), M::getter<&M::device>("device"), M::method<&M::to>("to")});
   setFunction<createModule>(exports, "createModule");
 }
 

@@ -9,13 +9,20 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/handle.h"
 #include "native/core/dtype.h"
+#include "native/core/streams.h"
 
 namespace aegir {
+
+namespace model {
+class GraphedForward;
+}
 
 struct ModuleEntry {
   std::string kind;
   std::shared_ptr<torch::nn::Module> module;
   bool frozen = false;
+  // Of frozen models that run as CUDA graphs, else null.
+  std::shared_ptr<model::GraphedForward> graphs = nullptr;
 };
 
 class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
@@ -32,6 +39,7 @@ class ModuleHandle : public Handle<ModuleHandle, ModuleEntry> {
   Napi::Value loadStateDict(const Napi::CallbackInfo& info);
   Napi::Value gradients(const Napi::CallbackInfo& info);
   Napi::Value freeze(const Napi::CallbackInfo& info);
+  Napi::Value graphs(const Napi::CallbackInfo& info);
   Napi::Value device(const Napi::CallbackInfo& info);
   Napi::Value to(const Napi::CallbackInfo& info);
 };
@@ -48,6 +56,9 @@ std::shared_ptr<M> moduleArg(const Napi::Value& value, const std::string& argume
   auto module = std::dynamic_pointer_cast<M>(entry.module);
   check(module != nullptr, ErrorCode::Argument, argument, ": a module of kind '", entry.kind,
         "' does not serve here");
+  if (streams::inUse()) {
+    for (const auto& parameter : module->parameters()) streams::noteRead(parameter);
+  }
   return module;
 }
 

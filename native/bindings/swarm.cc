@@ -7,6 +7,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
+#include "native/core/transfer.h"
 #include "native/model/sequences.h"
 #include "native/swarm/alignment.h"
 #include "native/swarm/fusion.h"
@@ -16,8 +17,6 @@
 
 namespace aegir {
 namespace {
-
-using Duration = std::pair<SteadyTime, SteadyTime>;
 
 at::ScalarType dtypeField(const Napi::Object& config) {
   const auto value = config.Get("dtype");
@@ -177,13 +176,13 @@ struct FuseInput {
 
 struct FuseResult {
   std::vector<at::Tensor> states, weights;
-  std::vector<Duration> alignments;
+  std::vector<std::shared_ptr<streams::Span>> alignments;
 };
 
 at::Tensor taken(const at::Tensor& rows, const at::Tensor& take) {
   if (!take.defined()) return rows;
   model::checkRows("agents: take", take, rows.dim() > 0 ? rows.size(0) : 0);
-  return rows.index_select(0, take);
+  return rows.index_select(0, queuedTo(take, rows.device()));
 }
 
 FuseAgent readFuseAgent(const Napi::Object& object, const std::string& name, int64_t layers) {
@@ -237,9 +236,10 @@ FuseResult fuse(const FuseInput& input) {
   FuseResult result;
   std::vector<std::vector<at::Tensor>> aligned;
   for (const auto& agent : input.agents) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto& span = result.alignments.emplace_back(std::make_shared<streams::Span>());
+    span->begin();
     aligned.push_back(alignAll(agent, input.layers, input.fusion->config().dtype));
-    result.alignments.emplace_back(start, std::chrono::steady_clock::now());
+    span->end();
   }
   for (int64_t layer = 0; layer < input.layers; ++layer) {
     std::vector<AgentStates> agents;
@@ -258,8 +258,8 @@ Napi::Value swarmFuse(const Napi::CallbackInfo& info) {
   return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work),
                  [](Napi::Env env, FuseResult& result) {
                    auto intervals = Napi::Array::New(env);
-                   for (const auto& [start, end] : result.alignments)
-                     intervals.Set(intervals.Length(), intervalObject(env, start, end));
+                   for (const auto& span : result.alignments)
+                     intervals.Set(intervals.Length(), intervalObject(env, span));
                    auto object = Napi::Object::New(env);
                    object.Set("states", wrapTensors(env, result.states));
                    object.Set("weights", wrapTensors(env, result.weights));

@@ -41,6 +41,20 @@ __device__ inline Span spanOf(const Layout& layout, int64_t sequence) {
   return {start, clampTo(layout.cuSeqlens[sequence + 1], start, layout.tokens) - start};
 }
 
+// The sequence of a token: the last one that starts at or before it.
+__device__ inline int64_t sequenceOf(const int64_t* cuSeqlens, int64_t sequences, int64_t token) {
+  int64_t low = 0, high = sequences - 1;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (cuSeqlens[middle] <= token) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
 #ifndef AEGIR_CUDA_EMULATION
 template <class Arguments>
 void start(void (*kernel)(Arguments), unsigned blocks, unsigned threads, cudaStream_t stream,

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 namespace aegir::cuda {
 namespace {
@@ -102,6 +103,12 @@ const Status& status() { return plugin().status; }
 const Table& table() {
   check(plugin().table != nullptr, ErrorCode::Device, "CUDA cannot be used: ", status().reason);
   return *plugin().table;
+}
+
+void checkCuda(const char* said) {
+  if (said == nullptr) return;
+  const bool memory = std::string_view(said).find("out of memory") != std::string_view::npos;
+  fail(memory ? ErrorCode::OutOfMemory : ErrorCode::Device, "CUDA: ", said);
 }
 
 }  // namespace aegir::cuda

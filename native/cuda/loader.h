@@ -25,11 +25,13 @@ const Status& status();
 // The open plug-in's functions. Throws ERR_DEVICE with the reason where there is none.
 const Table& table();
 
-// Runs one of the table's launches for the device of `on`. Throws ERR_DEVICE with what CUDA said.
+// Throws what CUDA said, null being nothing: ERR_OUT_OF_MEMORY or ERR_DEVICE.
+void checkCuda(const char* said);
+
+// Runs one of the table's launches for the device of `on`. Throws as checkCuda does.
 template <class Arguments>
 void launch(Launch<Arguments> Table::*function, const at::Tensor& on, const Arguments& arguments) {
-  const char* error = (table().*function)(static_cast<int32_t>(on.device().index()), &arguments);
-  check(error == nullptr, ErrorCode::Device, "CUDA: ", error == nullptr ? "" : error);
+  checkCuda((table().*function)(static_cast<int32_t>(on.device().index()), &arguments));
 }
 
 }  // namespace aegir::cuda

@@ -7,20 +7,6 @@ namespace {
 
 constexpr int blockThreads = 128;
 
-// The sequence of a token: the last one that starts at or before it.
-__device__ int64_t sequenceOf(const int64_t* cuSeqlens, int64_t sequences, int64_t token) {
-  int64_t low = 0, high = sequences - 1;
-  while (low < high) {
-    const int64_t middle = (low + high + 1) / 2;
-    if (cuSeqlens[middle] <= token) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
-
 struct Run {
   int64_t column, first, last;  // tokens first .. last - 1
 };

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace aegir::kernels {
 
@@ -35,6 +36,13 @@ void cappedBernoulliSample(const CappedBernoulliPolicy& policy, const double* un
 
 // The up to cap largest z above `cut` (rows, n), ties to the lower index.
 void cappedBernoulliMode(const CappedBernoulliPolicy& policy, double cut, bool* actions);
+
+// The same through the CUDA plug-in, on contiguous f64 tensors on a GPU: marginals (rows, n) and log Z
+// (rows); log Z alone; Cov(a) v; samples of the shape of `uniforms`.
+std::pair<at::Tensor, at::Tensor> cappedBernoulliMarginalsCuda(const at::Tensor& z, int64_t cap);
+at::Tensor cappedBernoulliLogZCuda(const at::Tensor& z, int64_t cap);
+at::Tensor cappedBernoulliCovarianceCuda(const at::Tensor& z, int64_t cap, const at::Tensor& v);
+at::Tensor cappedBernoulliSampleCuda(const at::Tensor& z, int64_t cap, const at::Tensor& uniforms);
 
 // Plain ATen on z (R,n) of f64, differentiated by autograd: the oracles of tests.
 at::Tensor cappedBernoulliLogZReference(const at::Tensor& z, int64_t cap);

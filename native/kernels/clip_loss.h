@@ -83,4 +83,10 @@ struct ClipLossTensors {
 };
 at::Tensor clipLossReference(const ClipLossTensors& tensors, const ClipLossOptions& options);
 
+// The same through the CUDA plug-in, for tensors on a GPU: contiguous, all f32 or all f64, mask bool.
+// gradLogp of logp's shape and dtype, or undefined. Sums in double, in an order that depends on the shape
+// alone.
+ClipLossResult clipLossCuda(const ClipLossTensors& tensors, const ClipLossOptions& options,
+                            const at::Tensor& gradLogp);
+
 }  // namespace aegir::kernels

@@ -3,11 +3,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "native/core/transfer.h"
+
 namespace aegir::kernels {
 
 DeviceSequences deviceSequences(int64_t batch, int64_t tokens, const at::Tensor& lengths,
                                 const at::Tensor& cuSeqlens, at::Device device) {
-  const auto there = [&](const at::Tensor& x) { return x.defined() ? x.to(device).contiguous() : x; };
+  const auto there = [&](const at::Tensor& x) { return x.defined() ? queuedTo(x, device).contiguous() : x; };
   return {batch, tokens, there(lengths), there(cuSeqlens)};
 }
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "native/core/error.h"
+#include "native/cuda/table.h"
 #include "native/kernels/sequence_layout.h"
 
 namespace aegir::kernels {
@@ -22,7 +23,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
-constexpr int64_t longestNgram = 16;
+constexpr int64_t longestNgram = cuda::maxNgramSizes;
 
 uint64_t mix(uint64_t h) {
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
@@ -83,7 +84,9 @@ struct Ngrams {
   }
 };
 
-Ngrams ngramsOf(const NgramInput& input) {
+}  // namespace
+
+void checkNgramInput(const NgramInput& input) {
   const auto& sizes = input.sizes;
   check(!sizes.empty() && sizes.front() >= 1 && sizes.back() <= longestNgram &&
             std::is_sorted(sizes.begin(), sizes.end()) &&
@@ -97,18 +100,24 @@ Ngrams ngramsOf(const NgramInput& input) {
   check(input.ids.dim() == 1, ErrorCode::Shape, "ids: expected (K), got ", input.ids.sizes());
   check(input.ids.scalar_type() == at::kLong, ErrorCode::Dtype, "ids: expected i64, got ",
         input.ids.scalar_type());
-  Ngrams result{input.ids.cpu().contiguous(), at::Tensor(),
-                sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), sizes, input.table.size(0)};
-  check(input.ids.numel() == 0 || input.ids.min().item<int64_t>() >= 0, ErrorCode::Argument,
-        "ids: expected no negative id");
-  if (!input.history.defined()) return result;
-  const std::vector<int64_t> shape{result.layout.size(), sizes.back() - 1};
+  const int64_t sequences = sequenceCount(1, input.ids.size(0), {}, input.cuSeqlens);
+  if (!input.history.defined()) return;
+  const std::vector<int64_t> shape{sequences, sizes.back() - 1};
   check(input.history.sizes() == at::IntArrayRef(shape), ErrorCode::Shape, "history: expected ",
         at::IntArrayRef(shape), ", got ", input.history.sizes());
   check(input.history.scalar_type() == at::kLong, ErrorCode::Dtype, "history: expected i64, got ",
         input.history.scalar_type());
-  result.history = input.history.cpu().contiguous();
-  return result;
+}
+
+namespace {
+
+Ngrams ngramsOf(const NgramInput& input) {
+  checkNgramInput(input);
+  check(input.ids.numel() == 0 || input.ids.min().item<int64_t>() >= 0, ErrorCode::Argument,
+        "ids: expected no negative id");
+  return {input.ids.cpu().contiguous(),
+          input.history.defined() ? input.history.cpu().contiguous() : at::Tensor(),
+          sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), input.sizes, input.table.size(0)};
 }
 
 at::Tensor forward(const at::Tensor& table, const Ngrams& ngrams) {
@@ -171,7 +180,7 @@ class NgramEmbeddingFunction : public torch::autograd::Function<NgramEmbeddingFu
 }  // namespace
 
 at::Tensor ngramEmbedding(const NgramInput& input) {
-  if (!input.table.is_cpu()) return ngramEmbeddingReference(input);
+  if (!input.table.is_cpu()) return ngramEmbeddingCuda(input);
   if (at::GradMode::is_enabled() && input.table.requires_grad()) {
     return NgramEmbeddingFunction::apply(input.table, input.ids, input.cuSeqlens,
                                          std::optional<at::Tensor>(input.history), input.sizes);
@@ -180,6 +189,7 @@ at::Tensor ngramEmbedding(const NgramInput& input) {
 }
 
 at::Tensor ngramBuckets(const NgramInput& input) {
+  if (!input.table.is_cpu()) return ngramBucketsCuda(input);
   const Ngrams ngrams = ngramsOf(input);
   const auto columns = static_cast<int64_t>(input.sizes.size());
   const at::Tensor buckets = at::full({ngrams.ids.size(0), columns}, -1, ngrams.ids.options());
@@ -197,6 +207,7 @@ at::Tensor ngramEmbeddingReference(const NgramInput& input) {
 }
 
 at::Tensor ngramHistory(const NgramInput& input) {
+  if (!input.table.is_cpu()) return ngramHistoryCuda(input);
   const Ngrams ngrams = ngramsOf(input);
   const int64_t past = input.sizes.back() - 1, sequences = ngrams.layout.size();
   const at::Tensor next = at::empty({sequences, past}, ngrams.ids.options());

@@ -206,16 +206,19 @@ std::vector<at::Tensor> tokenShiftMix(const TokenShiftMixInput& input) {
 }
 
 at::Tensor decayFromLogits(const at::Tensor& z) {
+  if (onGpu({z})) return decayFromLogitsCuda(z);
   if (!kernelsServe({z}, z.size(-1))) return reference::decayFromLogits(z);
   return DecayFunction::apply(z.contiguous());
 }
 
 at::Tensor valueResidual(const at::Tensor& value, const at::Tensor& first, const at::Tensor& z) {
+  if (onGpu({value, first, z})) return valueResidualCuda(value, first, z);
   if (!kernelsServe({value, first, z}, value.size(-1))) return reference::valueResidual(value, first, z);
   return ValueResidualFunction::apply(value.contiguous(), first.contiguous(), z.contiguous());
 }
 
 at::Tensor squaredRelu(const at::Tensor& x) {
+  if (onGpu({x})) return squaredReluCuda(x);
   if (!kernelsServe({x}, x.size(-1))) return reference::squaredRelu(x);
   return SquaredReluFunction::apply(x.contiguous());
 }

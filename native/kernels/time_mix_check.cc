@@ -169,6 +169,28 @@ void emulatedOverHeads(Checker& checker) {
   }
 }
 
+void emulatedElementwise(Checker& checker) {
+  for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{37, 48}, {0, 16}, {3, 7}}) {
+    const std::string size = " " + std::to_string(rows) + "x" + std::to_string(width);
+    const at::Tensor z = random({rows, width}) * 6;
+    compare(
+        checker, "emulated CUDA decayFromLogits" + size, {z},
+        [](const Tensors& x) { return Tensors{decayFromLogitsCuda(x[0])}; },
+        [](const Tensors& x) { return Tensors{reference::decayFromLogits(x[0])}; }, {at::kFloat});
+    compare(
+        checker, "emulated CUDA valueResidual" + size, {random({rows, width}), random({rows, width}), z},
+        [](const Tensors& x) { return Tensors{valueResidualCuda(x[0], x[1], x[2])}; },
+        [](const Tensors& x) { return Tensors{reference::valueResidual(x[0], x[1], x[2])}; }, {at::kFloat});
+    compare(
+        checker, "emulated CUDA squaredRelu" + size, {z},
+        [](const Tensors& x) { return Tensors{squaredReluCuda(x[0])}; },
+        [](const Tensors& x) { return Tensors{reference::squaredRelu(x[0])}; }, {at::kFloat});
+  }
+  const at::Tensor poisoned = at::full({1, 16}, NAN, at::kFloat);
+  checker.close("emulated CUDA squaredRelu NaN", squaredReluCuda(poisoned).isnan().to(at::kFloat),
+                at::ones({1, 16}), 0);
+}
+
 int run() {
   openEmulatedCuda();
   Checker checker;
@@ -180,6 +202,7 @@ int run() {
   overHeads(checker);
   emulatedShiftMix(checker);
   emulatedOverHeads(checker);
+  emulatedElementwise(checker);
   return checker.finish("time_mix_check");
 }
 

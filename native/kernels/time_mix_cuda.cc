@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/cuda/loader.h"
 
 namespace aegir::kernels {
@@ -132,13 +133,71 @@ class CudaNormBonusGateFunction : public torch::autograd::Function<CudaNormBonus
   }
 };
 
+class CudaDecayFunction : public torch::autograd::Function<CudaDecayFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& z) {
+    const at::Tensor decay = like(z);
+    cuda::launch(&cuda::Table::decay, z, {z.numel(), in(z), out(decay)});
+    context->save_for_backward({z, decay});
+    return decay;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuseSecond("decayFromLogits");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &z = saved[0], grad = grads[0].contiguous(), gradZ = like(z);
+    cuda::launch(&cuda::Table::decayBackward, z, {z.numel(), in(z), in(saved[1]), in(grad), out(gradZ)});
+    return {gradZ};
+  }
+};
+
+class CudaValueResidualFunction : public torch::autograd::Function<CudaValueResidualFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& value, const at::Tensor& first,
+                            const at::Tensor& z) {
+    const at::Tensor mixed = like(value);
+    cuda::launch(&cuda::Table::valueMix, value, {value.numel(), in(value), in(first), in(z), out(mixed)});
+    context->save_for_backward({value, first, z});
+    return mixed;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuseSecond("valueResidual");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &value = saved[0], grad = grads[0].contiguous();
+    const at::Tensor gradValue = like(value), gradFirst = like(value), gradZ = like(value);
+    cuda::launch(&cuda::Table::valueMixBackward, value,
+                 {value.numel(), in(value), in(saved[1]), in(saved[2]), in(grad), out(gradValue),
+                  out(gradFirst), out(gradZ)});
+    return {gradValue, gradFirst, gradZ};
+  }
+};
+
+class CudaSquaredReluFunction : public torch::autograd::Function<CudaSquaredReluFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    const at::Tensor result = like(x);
+    cuda::launch(&cuda::Table::squaredRelu, x, {x.numel(), in(x), out(result)});
+    context->save_for_backward({x});
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuseSecond("squaredRelu");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], grad = grads[0].contiguous(), gradX = like(x);
+    cuda::launch(&cuda::Table::squaredReluBackward, x, {x.numel(), in(x), in(grad), out(gradX)});
+    return {gradX};
+  }
+};
+
 }  // namespace
 
 std::vector<at::Tensor> tokenShiftMixCuda(const TokenShiftMixInput& input) {
   const at::Tensor carried = input.carried.defined() ? input.carried.contiguous() : at::Tensor();
   return CudaShiftMixFunction::apply(input.x.contiguous(), input.mu.contiguous(),
                                      std::optional<at::Tensor>(carried),
-                                     input.cuSeqlens.to(input.x.device()).contiguous());
+                                     queuedTo(input.cuSeqlens, input.x.device()).contiguous());
 }
 
 NormalisedKey keyNormaliseCuda(const KeyNormaliseInput& input) {
@@ -153,5 +212,13 @@ at::Tensor groupNormBonusGateCuda(const GroupNormBonusGateInput& input) {
       input.o.contiguous(), input.r.contiguous(), input.k.contiguous(), input.v.contiguous(),
       input.gate.contiguous(), input.rK.contiguous(), input.gain.contiguous(), input.bias.contiguous());
 }
+
+at::Tensor decayFromLogitsCuda(const at::Tensor& z) { return CudaDecayFunction::apply(z.contiguous()); }
+
+at::Tensor valueResidualCuda(const at::Tensor& value, const at::Tensor& first, const at::Tensor& z) {
+  return CudaValueResidualFunction::apply(value.contiguous(), first.contiguous(), z.contiguous());
+}
+
+at::Tensor squaredReluCuda(const at::Tensor& x) { return CudaSquaredReluFunction::apply(x.contiguous()); }
 
 }  // namespace aegir::kernels

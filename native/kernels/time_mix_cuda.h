@@ -21,5 +21,8 @@ inline bool cudaHeadSize(int64_t headSize) { return headSize == 32 || headSize =
 std::vector<at::Tensor> tokenShiftMixCuda(const TokenShiftMixInput& input);
 NormalisedKey keyNormaliseCuda(const KeyNormaliseInput& input);
 at::Tensor groupNormBonusGateCuda(const GroupNormBonusGateInput& input);
+at::Tensor decayFromLogitsCuda(const at::Tensor& z);
+at::Tensor valueResidualCuda(const at::Tensor& value, const at::Tensor& first, const at::Tensor& z);
+at::Tensor squaredReluCuda(const at::Tensor& x);
 
 }  // namespace aegir::kernels

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/kernels/matmul.h"
 
 namespace aegir::model {
@@ -21,7 +22,7 @@ Prefix Prefix::selectRows(const at::Tensor& rows) const {
           select(hidden, taken),
           select(vFirst, taken),
           select(poolWeights, taken),
-          select(routingHidden, rows.to(routingHidden.device())),
+          select(routingHidden, queuedTo(rows, routingHidden.device())),
           before.selectRows(rows),
           after.selectRows(rows),
           dropout};
@@ -97,28 +98,39 @@ void Backbone::checkInput(const ModelInput& input) const {
   }
 }
 
-Prefix Backbone::prefix(const ModelInput& input) {
+PackedInput Backbone::pack(const ModelInput& input) const {
   checkInput(input);
   // Checked and laid out where it lies, mostly the CPU, so that little waits for a GPU.
   const auto packing =
       makePacking(input.inputIds.size(0), input.inputIds.size(1), input.lengths, input.cuSeqlens)
           .to(device());
-  const auto& sequences = packing.sequences;
-  if (input.state != nullptr) input.state->validate(*config_, sequences.count);
-  const AegirState before = input.state != nullptr ? input.state->to(device()) : AegirState(config_);
-  AegirState after(config_);
+  if (input.state != nullptr) input.state->validate(*config_, packing.sequences.count);
+  const auto packed = [&](const at::Tensor& values) {
+    return values.defined() ? packing.pack(queuedTo(values, device())) : values;
+  };
+  const auto poolMask = packed(input.poolMask);
+  return {packing,
+          packed(input.inputIds),
+          packed(input.roleIds),
+          poolMask.defined() ? poolMask.to(config_->dtype) : poolMask,
+          input.state != nullptr ? input.state->to(device()) : AegirState(config_),
+          input.dropout};
+}
 
-  const auto ids = packing.pack(input.inputIds.to(device()));
+Prefix Backbone::prefix(const PackedInput& input) {
+  const auto& [packing, ids, roles, poolWeights, before, dropout] = input;
+  const auto& sequences = packing.sequences;
+  AegirState after(config_);
   auto h = byteEmbedding_->forward(ids);
-  if (input.roleIds.defined()) {
-    h = h + roleEmbedding_->forward(packing.pack(input.roleIds.to(device())));
+  if (roles.defined()) {
+    h = h + roleEmbedding_->forward(roles);
   } else {
     h = h + roleEmbedding_->forward(at::zeros({1}, ids.options()));
   }
   if (ngramEmbedding_) {
     h = ngramEmbedding_->addTo(h, ids, sequences, before.ngramHistory, after.ngramHistory);
   }
-  h = input.dropout(h, /*stream=*/0);
+  h = dropout(h, /*stream=*/0);
   auto& encoder = *stages_[0]->encoder;
   at::Tensor vFirst;
   if (flat()) {
@@ -127,10 +139,8 @@ Prefix Backbone::prefix(const ModelInput& input) {
   } else {
     h = encoder.forward(h, before.stages[0].encoder, after.stages[0].encoder, sequences);
   }
-  at::Tensor poolWeights;
-  if (input.poolMask.defined()) poolWeights = packing.pack(input.poolMask.to(device())).to(config_->dtype);
   const auto routingHidden = sequenceMean(h, poolWeights, sequences);
-  return {packing, h, vFirst, poolWeights, routingHidden, before, after, input.dropout};
+  return {packing, h, vFirst, poolWeights, routingHidden, before, after, dropout};
 }
 
 namespace {

@@ -24,6 +24,16 @@ struct ModelInput {
   Dropout dropout;
 };
 
+// A checked input on the model's device: what comes after it needs no value on the host until a chunking
+// stage.
+struct PackedInput {
+  Packing packing;
+  at::Tensor ids, roles;   // (K) i64; roles undefined: role 0
+  at::Tensor poolWeights;  // (K) 0/1 or undefined: all
+  AegirState before;
+  Dropout dropout;
+};
+
 // What is computed up to the first stage's encoder (flat layouts: the first block; of a single block: the
 // embedding).
 struct Prefix {
@@ -68,8 +78,11 @@ class Backbone : public torch::nn::Module {
   Backbone(const InitContext& context, std::shared_ptr<const BackboneConfig> config);
 
   const std::shared_ptr<const BackboneConfig>& config() const { return config_; }
-  // Throws ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT or ERR_NON_FINITE naming the input.
-  Prefix prefix(const ModelInput& input);
+  // Throws ERR_SHAPE, ERR_DTYPE or ERR_ARGUMENT naming the input; its state and layout are left to pack().
+  void checkInput(const ModelInput& input) const;
+  // Throws as checkInput, and ERR_NON_FINITE.
+  PackedInput pack(const ModelInput& input) const;
+  Prefix prefix(const PackedInput& input);
   // innerKv: in place of the state's, for stages that the prefix leaves out.
   BackboneOutput rest(const Prefix& prefix, const std::vector<StageKv>& innerKv);
 
@@ -78,7 +91,6 @@ class Backbone : public torch::nn::Module {
     const AegirState& before;
     BackboneOutput& output;
   };
-  void checkInput(const ModelInput& input) const;
   // From the encoder's output h (K,D) of stage i to that stage's output.
   at::Tensor finishStage(size_t i, const at::Tensor& h, const Sequences& sequences, const Run& run);
   // The inner stage i on chunks x (J, outer width) -> (J, outer width).

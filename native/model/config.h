@@ -47,6 +47,7 @@ struct BackboneConfig {
   NgramConfig ngrams;
   InitScheme init = InitScheme::Annotation;
   c10::ScalarType dtype = c10::ScalarType::Float;
+  c10::ScalarType products = c10::ScalarType::Float;  // of the matrix products inside blocks: dtype or bf16
 };
 
 }  // namespace aegir::model

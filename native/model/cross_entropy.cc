@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 
 namespace aegir::model {
 
@@ -38,7 +39,7 @@ std::tuple<at::Tensor, at::Tensor> crossEntropy(const at::Tensor& logits, const 
                                                 double labelSmoothing, const at::Tensor& weights) {
   checkInput(logits, labels, labelSmoothing, weights);
   const int64_t classes = logits.size(-1);
-  const auto target = labels.reshape({-1}).to(logits.device());
+  const auto target = queuedTo(labels.reshape({-1}), logits.device());
   const auto counted = target != kIgnoredLabel;
   const auto zero = at::zeros({}, logits.options().requires_grad(false));
   // Selected, not multiplied: NaN in a row that is left out reaches neither the loss nor a gradient.

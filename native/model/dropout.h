@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "native/core/transfer.h"
+
 namespace aegir::model {
 
 struct Dropout {
@@ -21,7 +23,7 @@ struct Dropout {
     const auto generator = at::make_generator<at::CPUGeneratorImpl>((seed + 1) * mixer ^ stream);
     const auto mask = at::empty(x.sizes(), x.options().device(at::kCPU).requires_grad(false))
                           .bernoulli_(1 - rate, generator);
-    return x * mask.div_(1 - rate).to(x.device());
+    return x * queuedTo(mask.div_(1 - rate), x.device());
   }
 };
 

@@ -21,7 +21,10 @@ struct RestInput {
 
 class Model : public torch::nn::Module {
  public:
-  Prefix prefix(const ModelInput& input) { return backbone_->prefix(input); }
+  void checkInput(const ModelInput& input) const { backbone_->checkInput(input); }
+  PackedInput pack(const ModelInput& input) const { return backbone_->pack(input); }
+  Prefix prefix(const PackedInput& input) { return backbone_->prefix(input); }
+  Prefix prefix(const ModelInput& input) { return prefix(pack(input)); }
   ModelOutput rest(const Prefix& prefix, const RestInput& input = {});
   ModelOutput forward(const ModelInput& input) { return rest(prefix(input)); }
   const std::shared_ptr<const BackboneConfig>& config() const { return backbone_->config(); }

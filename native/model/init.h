@@ -15,6 +15,8 @@ struct InitContext {
   InitScheme scheme;
   at::Generator generator;
   c10::ScalarType dtype;
+  // Of the matrix products inside blocks: dtype, or bf16 with f32 parameters.
+  c10::ScalarType products = dtype;
 };
 
 // Index of a layer in its stack (an encoder, a decoder or the innermost blocks) and the stack's depth.

@@ -1,6 +1,7 @@
 // The plain layers: a weight with a name, and the function that applies it.
 #pragma once
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/layer_norm.h>
 #include <torch/nn/module.h>
@@ -9,6 +10,21 @@
 #include "native/model/init.h"
 
 namespace aegir::model {
+
+// multiply(x, w, addend), which is kernels::product or kernels::linear, in the type `products`: with bf16 the
+// factors and the product are rounded to it and all that lies between products, every parameter and its
+// gradient keep x's type.
+inline at::Tensor multiplied(at::Tensor (*multiply)(const at::Tensor&, const at::Tensor&, const at::Tensor&),
+                             const at::Tensor& x, const at::Tensor& w, const at::Tensor& addend,
+                             at::ScalarType products) {
+  const auto type = x.scalar_type();
+  if (products == type) return multiply(x, w, addend);
+  // bf16 factors are summed in f32 whatever multiplies them, and CPUs are faster at f32 products.
+  const auto work = x.is_cpu() ? type : products;
+  const auto factor = [&](const at::Tensor& values) { return values.to(products).to(work); };
+  const auto result = multiply(factor(x), factor(w), {}).to(products).to(type);
+  return addend.defined() ? addend + result : result;
+}
 
 class Linear : public torch::nn::Module {
  public:
@@ -21,6 +37,13 @@ class Linear : public torch::nn::Module {
   // residual + W x in one pass over the output; without a bias
   at::Tensor addTo(const at::Tensor& residual, const at::Tensor& x) const {
     return kernels::linear(x, weight_, residual);
+  }
+  // The same with the product in `products`.
+  at::Tensor forward(const at::Tensor& x, at::ScalarType products) const {
+    return multiplied(kernels::linear, x, weight_, bias_, products);
+  }
+  at::Tensor addTo(const at::Tensor& residual, const at::Tensor& x, at::ScalarType products) const {
+    return multiplied(kernels::linear, x, weight_, residual, products);
   }
 
  private:

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "native/kernels/check_support.h"
+#include "native/kernels/sequence_mean_cuda.h"
 #include "native/model/heads.h"
 
 using namespace aegir::model;
@@ -119,6 +121,18 @@ void checkOperators() {
   const auto member = at::arange(4).unsqueeze(1).eq(sequences.sequenceOf).to(at::kDouble) * mask;  // (S,K)
   const auto mean = at::mm(member, x) / member.sum(1, true).clamp_min(1);
   compareGradients("sequence mean", sequenceMean(x, mask, sequences), mean, {x});
+
+  aegir::kernels::openEmulatedCuda();
+  const auto x32 = x.detach().to(at::kFloat).requires_grad_();
+  for (const auto& weights : {mask, at::ones_like(mask)}) {
+    const auto part = at::arange(4).unsqueeze(1).eq(sequences.sequenceOf).to(at::kDouble) * weights;
+    const auto expected = at::mm(part, x32.to(at::kDouble)) / part.sum(1, true).clamp_min(1);
+    const auto actual = aegir::kernels::sequenceMeanCuda(x32, weights.to(at::kFloat), sequences.cuSeqlens);
+    report("emulated CUDA sequence mean", actual, expected, 1e-6);
+    const auto cotangent = at::linspace(-1, 1, expected.numel(), at::kFloat).view_as(expected);
+    report("emulated CUDA sequence mean gradient", torch::autograd::grad({actual}, {x32}, {cotangent})[0],
+           torch::autograd::grad({expected}, {x32}, {cotangent.to(at::kDouble)})[0], 1e-6);
+  }
 }
 
 void timeTraining(int depth) {

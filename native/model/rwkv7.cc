@@ -12,10 +12,8 @@
 
 namespace aegir::model {
 
-using kernels::product;
-
 TimeMix::TimeMix(const InitContext& context, const StageConfig& stage, LayerPosition position)
-    : headSize_(stage.headSize), firstLayer_(position.layer == 0) {
+    : headSize_(stage.headSize), firstLayer_(position.layer == 0), products_(context.products) {
   const int64_t d = stage.dModel;
   const auto& ranks = stage.ranks;
   const auto vectors = timeMixVectors(context, d, headSize_, position);
@@ -51,9 +49,13 @@ at::Tensor TimeMix::forward(const at::Tensor& residual, const at::Tensor& x, at:
   const auto mixed = kernels::tokenShiftMix({x, before.attXPrev, mu_, sequences.cuSeqlens});
   const auto &xR = mixed[0], &xW = mixed[1], &xK = mixed[2], &xV = mixed[3], &xA = mixed[4], &xG = mixed[5];
 
-  const auto r = receptance_->forward(xR);
-  const auto k = key_->forward(xK);
-  auto v = value_->forward(xV);
+  const auto product = [this](const at::Tensor& input, const at::Tensor& matrix,
+                              const at::Tensor& addend = {}) {
+    return multiplied(kernels::product, input, matrix, addend, products_);
+  };
+  const auto r = receptance_->forward(xR, products_);
+  const auto k = key_->forward(xK, products_);
+  auto v = value_->forward(xV, products_);
   const auto decay = kernels::decayFromLogits(product(at::tanh(product(xW, w1_)), w2_, w0_));
   const auto aLogits = product(product(xA, a1_), a2_, a0_);
   const auto gate = product(at::sigmoid(product(xG, g1_)), g2_);
@@ -73,11 +75,12 @@ at::Tensor TimeMix::forward(const at::Tensor& residual, const at::Tensor& x, at:
 
   const auto gated = kernels::groupNormBonusGate(
       {o.view({x.size(0), d}), r, key.key, v, gate, rK_, norm_->gain(), norm_->bias()});
-  return output_->addTo(residual, gated);
+  return output_->addTo(residual, gated, products_);
 }
 
 ChannelMix::ChannelMix(const InitContext& context, int64_t dModel, int64_t dIntermediate,
-                       LayerPosition position) {
+                       LayerPosition position)
+    : products_(context.products) {
   mu_ = register_parameter("mu", channelMixMu(context, dModel, position).unsqueeze(0));
   const double bound = 0.5 / std::sqrt(static_cast<double>(dModel));
   key_ = register_module("key", std::make_shared<Linear>(uniform(context, {dIntermediate, dModel}, bound)));
@@ -89,10 +92,11 @@ at::Tensor ChannelMix::forward(const at::Tensor& residual, const at::Tensor& x, 
                                BlockState& after, const Sequences& sequences) {
   const auto xK = kernels::tokenShiftMix({x, before.ffnXPrev, mu_, sequences.cuSeqlens})[0];
   after.ffnXPrev = lastTokens(x, before.ffnXPrev, sequences);
-  return value_->addTo(residual, kernels::squaredRelu(key_->forward(xK)));
+  return value_->addTo(residual, kernels::squaredRelu(key_->forward(xK, products_)), products_);
 }
 
-SwiGlu::SwiGlu(const InitContext& context, int64_t dModel, int64_t dIntermediate, LayerPosition position) {
+SwiGlu::SwiGlu(const InitContext& context, int64_t dModel, int64_t dIntermediate, LayerPosition position)
+    : products_(context.products) {
   const double bound = 0.5 / std::sqrt(static_cast<double>(dModel));
   gate_ = register_module("gate", std::make_shared<Linear>(uniform(context, {dIntermediate, dModel}, bound)));
   up_ = register_module("up", std::make_shared<Linear>(uniform(context, {dIntermediate, dModel}, bound)));
@@ -102,7 +106,8 @@ SwiGlu::SwiGlu(const InitContext& context, int64_t dModel, int64_t dIntermediate
 
 at::Tensor SwiGlu::forward(const at::Tensor& residual, const at::Tensor& x, const BlockState&, BlockState&,
                            const Sequences&) {
-  return down_->addTo(residual, at::silu(gate_->forward(x)) * up_->forward(x));
+  return down_->addTo(residual, at::silu(gate_->forward(x, products_)) * up_->forward(x, products_),
+                      products_);
 }
 
 }  // namespace aegir::model

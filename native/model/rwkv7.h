@@ -22,6 +22,7 @@ class TimeMix : public torch::nn::Module {
  private:
   int64_t headSize_;
   bool firstLayer_;
+  at::ScalarType products_;
   at::Tensor mu_, w0_, w1_, w2_, a0_, a1_, a2_, v0_, v1_, v2_, g1_, g2_, kK_, kA_, rK_;
   std::shared_ptr<Linear> receptance_, key_, value_, output_;
   std::shared_ptr<Norm> norm_;
@@ -42,6 +43,7 @@ class ChannelMix : public FeedForward {
                      BlockState& after, const Sequences& sequences) override;
 
  private:
+  at::ScalarType products_;
   at::Tensor mu_;  // (1,D)
   std::shared_ptr<Linear> key_, value_;
 };
@@ -53,6 +55,7 @@ class SwiGlu : public FeedForward {
                      BlockState& after, const Sequences& sequences) override;
 
  private:
+  at::ScalarType products_;
   std::shared_ptr<Linear> gate_, up_, down_;
 };
 

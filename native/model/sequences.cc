@@ -21,6 +21,8 @@
 #include <limits>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
+#include "native/kernels/sequence_mean_cuda.h"
 
 namespace aegir::model {
 
@@ -41,11 +43,12 @@ Sequences makeSequences(const at::Tensor& cuSeqlens, int64_t tokens) {
 }
 
 Sequences Sequences::to(at::Device device) const {
-  return {cuSeqlens.to(device), sequenceOf.to(device), previous.to(device), last.to(device), count, tokens};
+  const auto there = [&](const at::Tensor& x) { return queuedTo(x, device); };
+  return {there(cuSeqlens), there(sequenceOf), there(previous), there(last), count, tokens};
 }
 
 Packing Packing::to(at::Device device) const {
-  return {sequences.to(device), position.defined() ? position.to(device) : position, batch, tokens};
+  return {sequences.to(device), queuedTo(position, device), batch, tokens};
 }
 
 at::Tensor Packing::pack(const at::Tensor& values) const {
@@ -134,7 +137,7 @@ std::pair<Packing, at::Tensor> selectSequences(const Packing& packing, const at:
   checkRows("rows", givenRows, old.count);
   const int64_t count = givenRows.size(0);
   check(count >= 1, ErrorCode::Argument, "rows: expected at least one row");
-  const auto rows = givenRows.to(old.cuSeqlens.device());
+  const auto rows = queuedTo(givenRows, old.cuSeqlens.device());
   const auto starts = old.cuSeqlens.index_select(0, rows);
   const auto lengths = old.cuSeqlens.index_select(0, rows + 1) - starts;
   const auto cuSeqlens = withLeadingZero(at::cumsum(lengths, 0));
@@ -307,6 +310,8 @@ at::Tensor plainSequenceMean(const at::Tensor& x, const at::Tensor& weights, con
 }  // namespace
 
 at::Tensor sequenceMean(const at::Tensor& x, const at::Tensor& weights, const Sequences& sequences) {
+  if (x.is_cuda() && x.scalar_type() == at::kFloat && sequences.count > 0)
+    return kernels::sequenceMeanCuda(x, weights, sequences.cuSeqlens);
   const auto mask = weightsOrOnes(weights, x);
   if (!x.is_cpu()) return plainSequenceMean(x, mask, sequences);
   return SequenceMean::apply(x, mask, sequences.cuSeqlens);

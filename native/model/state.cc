@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/model/sequences.h"
 
 namespace aegir::model {
@@ -89,7 +90,7 @@ std::vector<BlockState> AegirState::innerLayers(int64_t stage) const {
 AegirState AegirState::to(at::Device device) const {
   AegirState moved = *this;
   for (const auto& slot : moved.slots()) {
-    if (slot.tensor->defined()) *slot.tensor = slot.tensor->to(device);
+    if (slot.tensor->defined()) *slot.tensor = queuedTo(*slot.tensor, device);
   }
   return moved;
 }
@@ -99,9 +100,17 @@ AegirState AegirState::selectRows(const at::Tensor& rows) const {
   for (const auto& slot : selected.slots()) {
     if (!slot.tensor->defined()) continue;
     checkRows("rows", rows, slot.tensor->size(0));
-    *slot.tensor = slot.tensor->index_select(0, rows.to(slot.tensor->device()));
+    *slot.tensor = slot.tensor->index_select(0, queuedTo(rows, slot.tensor->device()));
   }
   return selected;
+}
+
+AegirState AegirState::firstRows(int64_t count) const {
+  AegirState first = *this;
+  for (const auto& slot : first.slots()) {
+    if (slot.tensor->defined()) *slot.tensor = slot.tensor->narrow(0, 0, count).clone();
+  }
+  return first;
 }
 
 namespace {
@@ -132,8 +141,9 @@ void AegirState::validate(const BackboneConfig& config, int64_t sequences) const
     if (!slot.tensor->defined()) continue;
     check(slot.tensor->size(0) == sequences, ErrorCode::Shape, "state: is of ", slot.tensor->size(0),
           " sequences, the input has ", sequences);
-    check(!holdsNonFinite(*slot.tensor), ErrorCode::NonFinite, "state: '", slot.name,
-          "' holds NaN or infinity");
+    // Of a GPU the host would have to wait for the answer.
+    check(!slot.tensor->is_cpu() || !holdsNonFinite(*slot.tensor), ErrorCode::NonFinite, "state: '",
+          slot.name, "' holds NaN or infinity");
   }
 }
 

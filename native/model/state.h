@@ -48,11 +48,13 @@ class AegirState {
   // The states of the chosen sequences, repeats allowed.
   AegirState to(at::Device device) const;
   AegirState selectRows(const at::Tensor& rows) const;
+  // Copies of the first `count` sequences' states.
+  AegirState firstRows(int64_t count) const;
 
   // Throws ERR_SHAPE naming `what` where the state is of another geometry.
   void checkGeometry(const BackboneConfig& config, const char* what) const;
   // Throws ERR_SHAPE where the state is not one of this geometry and `sequences` sequences, ERR_NON_FINITE
-  // where it holds NaN or infinity.
+  // where it holds NaN or infinity; what lies on a GPU is not looked at.
   void validate(const BackboneConfig& config, int64_t sequences) const;
 
   std::vector<StageState> stages;  // outermost first

@@ -43,7 +43,7 @@ at::Tensor weightedSum(const at::Tensor& x, const at::Tensor& coefficients) {
   check(coefficients.sizes() == x.sizes(), ErrorCode::Shape, "coefficients: expected the shape of x ",
         x.sizes(), ", got ", coefficients.sizes());
   const auto type = accumulateType(x.scalar_type());
-  const auto weights = coefficients.detach().to(type);
+  const auto weights = coefficients.detach().to(x.device(), type);
   const auto products = at::where(weights.ne(0), x.detach().to(type) * weights, 0.0);
   return withKnownGradient(x, products.to(at::kDouble).sum().to(type), weights);
 }

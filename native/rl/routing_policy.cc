@@ -14,6 +14,7 @@
 
 #include "native/core/dtype.h"
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/kernels/capped_bernoulli.h"
 
 namespace aegir::rl {
@@ -24,7 +25,7 @@ using torch::autograd::tensor_list;
 
 constexpr int64_t kMaxSpecialists = 128;
 
-// z as the kernels read it: contiguous (R,n) doubles on the CPU, without a graph.
+// z as the kernels read it: contiguous (R,n) doubles where z lies, without a graph.
 at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
   check(z.dim() == 2, ErrorCode::Shape, name, ": expected (R,n), got ", z.sizes());
   check(z.size(1) <= kMaxSpecialists, ErrorCode::Shape, name, ": expected at most ", kMaxSpecialists,
@@ -32,8 +33,11 @@ at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
   const auto type = z.scalar_type();
   check(type == at::kFloat || type == at::kDouble || type == at::kBFloat16, ErrorCode::Dtype, name,
         ": expected f32, f64 or bf16, got ", dtypeName(type));
-  const at::Tensor ready = z.detach().cpu().to(at::kDouble).contiguous();
-  const double* values = ready.const_data_ptr<double>();
+  const at::Tensor ready = z.detach().to(at::kDouble).contiguous();
+  // Of a GPU the host reads one number, and all values only where one is wrong.
+  if (!ready.is_cpu() && ready.lt(INFINITY).all().item<bool>()) return ready;
+  const at::Tensor onHost = ready.cpu();
+  const double* values = onHost.const_data_ptr<double>();
   for (int64_t i = 0; i < ready.numel(); ++i) {
     check(values[i] < INFINITY, ErrorCode::NonFinite, name,
           ": expected finite logits, or -inf for a forbidden ", "specialist, got ", values[i], " at [",
@@ -42,8 +46,10 @@ at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
   return ready;
 }
 
+void checkCap(int64_t cap) { check(cap >= 0, ErrorCode::Argument, "cap: expected at least 0, got ", cap); }
+
 kernels::CappedBernoulliPolicy policyOf(const at::Tensor& ready, int64_t cap) {
-  check(cap >= 0, ErrorCode::Argument, "cap: expected at least 0, got ", cap);
+  checkCap(cap);
   return {ready.const_data_ptr<double>(), ready.size(0), ready.size(1), std::min(cap, ready.size(1))};
 }
 
@@ -53,10 +59,30 @@ struct Moments {
 };
 
 Moments momentsOf(const at::Tensor& ready, int64_t cap) {
+  checkCap(cap);
+  if (!ready.is_cpu()) {
+    auto [marginals, logZ] = kernels::cappedBernoulliMarginalsCuda(ready, cap);
+    return {marginals, logZ};
+  }
   Moments out{at::empty(ready.sizes(), ready.options()), at::empty({ready.size(0)}, ready.options())};
   kernels::cappedBernoulliMarginals(policyOf(ready, cap), out.marginals.mutable_data_ptr<double>(),
                                     out.logZ.mutable_data_ptr<double>());
   return out;
+}
+
+at::Tensor logZOf(const at::Tensor& ready, int64_t cap) {
+  if (!ready.is_cpu()) return kernels::cappedBernoulliLogZCuda(ready, cap);
+  at::Tensor logZ = at::empty({ready.size(0)}, ready.options());
+  kernels::cappedBernoulliLogZ(policyOf(ready, cap), logZ.mutable_data_ptr<double>());
+  return logZ;
+}
+
+at::Tensor covarianceTimes(const at::Tensor& ready, int64_t cap, const at::Tensor& v) {
+  if (!ready.is_cpu()) return kernels::cappedBernoulliCovarianceCuda(ready, cap, v);
+  at::Tensor result = at::empty_like(ready);
+  kernels::cappedBernoulliCovariance(policyOf(ready, cap), v.const_data_ptr<double>(),
+                                     result.mutable_data_ptr<double>());
+  return result;
 }
 
 // Sum over specialists of p * x (R,n) → (R), where p = 0 hides an infinite x: 0 * inf of a forbidden
@@ -74,9 +100,15 @@ at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, in
         ", got ", sizes);
   check(actions.scalar_type() == at::kBool, ErrorCode::Dtype, "actions: expected bool, got ",
         dtypeName(actions.scalar_type()));
-  const at::Tensor flat = (actions.dim() == 2 ? actions.unsqueeze(0) : actions).cpu().contiguous();
+  const at::Tensor all = queuedTo(actions.dim() == 2 ? actions.unsqueeze(0) : actions, ready.device());
+  if (!ready.is_cpu()) {
+    const auto possible =
+        all.sum(-1).le(cap).all().logical_and(all.logical_and(ready.isneginf()).any().logical_not());
+    if (possible.item<bool>()) return all.to(at::kDouble);
+  }
+  const at::Tensor flat = all.cpu().contiguous(), logits = ready.cpu();
   const bool* on = flat.const_data_ptr<bool>();
-  const double* z = ready.const_data_ptr<double>();
+  const double* z = logits.const_data_ptr<double>();
   const int64_t n = ready.size(1);
   for (int64_t row = 0; row < flat.size(0) * flat.size(1); ++row) {
     const int64_t r = row % ready.size(0);
@@ -90,7 +122,7 @@ at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, in
     check(active <= cap, ErrorCode::Argument, "actions: row ", r, " activates ", active,
           " specialists, the cap is ", cap, "; pass the cap that the action was drawn with");
   }
-  return flat.to(at::kDouble);
+  return all.to(at::kDouble);
 }
 
 struct LogProb : public torch::autograd::Function<LogProb> {
@@ -115,8 +147,7 @@ struct Stats : public torch::autograd::Function<Stats> {
   static tensor_list forward(AutogradContext* context, const at::Tensor& z, const at::Tensor& ready,
                              const at::Tensor& old, int64_t cap) {
     const Moments moments = momentsOf(ready, cap);
-    at::Tensor logZOld = at::empty_like(moments.logZ);
-    kernels::cappedBernoulliLogZ(policyOf(old, cap), logZOld.mutable_data_ptr<double>());
+    const at::Tensor logZOld = logZOf(old, cap);
     const at::Tensor entropy = moments.logZ - expectation(moments.marginals, ready);
     const at::Tensor kl = expectation(moments.marginals, ready - old) - moments.logZ + logZOld;
     context->save_for_backward({ready, old});
@@ -136,9 +167,7 @@ struct Stats : public torch::autograd::Function<Stats> {
     if (outputs[0].defined()) direction += outputs[0].to(at::kDouble);
     if (outputs[1].defined()) direction -= scaledRows(outputs[1], ready);
     if (outputs[2].defined()) direction += scaledRows(outputs[2], ready - saved[1]);
-    at::Tensor grad = at::empty_like(ready);
-    kernels::cappedBernoulliCovariance(policyOf(ready, context->saved_data["cap"].toInt()),
-                                       direction.const_data_ptr<double>(), grad.mutable_data_ptr<double>());
+    const at::Tensor grad = covarianceTimes(ready, context->saved_data["cap"].toInt(), direction);
     const auto type = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
     return {grad.to(type), at::Tensor(), at::Tensor(), at::Tensor()};
   }
@@ -157,7 +186,7 @@ at::Tensor cappedBernoulliLogProb(const at::Tensor& z, const at::Tensor& actions
   const at::Tensor ready = checkedLogits(z, "z");
   const at::Tensor chosen = checkedActions(actions, ready, cap);
   c10::AutoGradMode withGraph(z.requires_grad());
-  const at::Tensor logp = LogProb::apply(z.cpu(), ready, chosen, cap);  // (G,R)
+  const at::Tensor logp = LogProb::apply(z, ready, chosen, cap);  // (G,R)
   return actions.dim() == 2 ? logp.squeeze(0) : logp;
 }
 
@@ -165,8 +194,13 @@ at::Tensor cappedBernoulliSample(const at::Tensor& z, int64_t cap, int64_t draws
                                  const at::Generator& generator) {
   const at::Tensor ready = checkedLogits(z, "z");
   check(draws >= 0, ErrorCode::Argument, "draws: expected at least 0, got ", draws);
+  checkCap(cap);
+  // The same draws on every device.
+  const at::Tensor uniforms =
+      at::rand({draws, ready.size(0), ready.size(1)}, generator, at::TensorOptions().dtype(at::kDouble));
+  if (!ready.is_cpu())
+    return kernels::cappedBernoulliSampleCuda(ready, cap, queuedTo(uniforms, ready.device()));
   const auto policy = policyOf(ready, cap);
-  const at::Tensor uniforms = at::rand({draws, policy.rows, policy.n}, generator, ready.options());
   at::Tensor actions = at::empty(uniforms.sizes(), ready.options().dtype(at::kBool));
   kernels::cappedBernoulliSample(policy, uniforms.const_data_ptr<double>(), draws,
                                  actions.mutable_data_ptr<bool>());
@@ -174,7 +208,7 @@ at::Tensor cappedBernoulliSample(const at::Tensor& z, int64_t cap, int64_t draws
 }
 
 at::Tensor cappedBernoulliMode(const at::Tensor& z, int64_t cap, double threshold) {
-  const at::Tensor ready = checkedLogits(z, "z");
+  const at::Tensor ready = checkedLogits(z.cpu(), "z");
   check(threshold >= 0 && threshold <= 1, ErrorCode::Argument, "threshold: expected a number in [0, 1], got ",
         threshold);
   at::Tensor actions = at::empty(ready.sizes(), ready.options().dtype(at::kBool));
@@ -190,10 +224,10 @@ CappedBernoulliStats cappedBernoulliStats(const at::Tensor& z, int64_t cap, cons
   if (zOld.defined()) {
     check(zOld.sizes() == z.sizes(), ErrorCode::Shape, "zOld: expected the shape of z ", z.sizes(), ", got ",
           zOld.sizes());
-    old = checkedLogits(zOld, "zOld");
+    old = checkedLogits(queuedTo(zOld, z.device()), "zOld");
   }
   c10::AutoGradMode withGraph(z.requires_grad());
-  const auto outputs = Stats::apply(z.cpu(), ready, old, cap);
+  const auto outputs = Stats::apply(z, ready, old, cap);
   return {outputs[0], outputs[1], zOld.defined() ? outputs[2] : at::Tensor()};
 }
 

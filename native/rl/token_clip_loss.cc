@@ -1,8 +1,7 @@
 #include "native/rl/token_clip_loss.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <c10/core/GradMode.h>
+#include <ATen/ops/full.h>
 
 #include <utility>
 
@@ -26,8 +25,6 @@ void checkFloating(const at::Tensor& tensor, const char* name) {
 void checkLikeLogp(const at::Tensor& tensor, const char* name, const at::Tensor& logp) {
   check(tensor.sizes() == logp.sizes(), ErrorCode::Shape, name, ": expected the shape of logp ", logp.sizes(),
         ", got ", tensor.sizes());
-  check(tensor.device() == logp.device(), ErrorCode::Device, name, ": expected a tensor on ",
-        logp.device().str(), " like logp, got one on ", tensor.device().str());
 }
 
 void checkInput(const ClipLossTensors& in) {
@@ -48,14 +45,6 @@ void checkInput(const ClipLossTensors& in) {
   checkLikeLogp(in.mask, "mask", in.logp);
   check(in.mask.scalar_type() == at::kBool, ErrorCode::Dtype, "mask: expected bool, got ",
         dtypeName(in.mask.scalar_type()));
-}
-
-// A number a token: tensors of a GPU are computed with here, and logp's gradient goes back there.
-ClipLossTensors onCpu(const ClipLossTensors& in) {
-  c10::AutoGradMode withGraph(in.logp.requires_grad());
-  const auto here = [](const at::Tensor& x) { return x.defined() ? x.cpu() : x; };
-  return {here(in.logp),    here(in.logpOld),    here(in.advantages), here(in.mask),
-          here(in.weights), here(in.correction), here(in.logpRef)};
 }
 
 void checkOptions(const ClipLossOptions& o) {
@@ -80,9 +69,10 @@ ClipLossResult runKernel(const ClipLossTensors& in, const ClipLossOptions& optio
   ClipLossTensors ready = in;
   for (at::Tensor* x :
        {&ready.logp, &ready.logpOld, &ready.advantages, &ready.weights, &ready.correction, &ready.logpRef}) {
-    if (x->defined()) *x = x->detach().to(type).contiguous();
+    if (x->defined()) *x = x->detach().to(in.logp.device(), type).contiguous();
   }
-  if (ready.mask.defined()) ready.mask = ready.mask.contiguous();
+  if (ready.mask.defined()) ready.mask = ready.mask.to(in.logp.device()).contiguous();
+  if (!in.logp.is_cpu()) return kernels::clipLossCuda(ready, options, grad);
   const auto data = [](const at::Tensor& x) { return x.defined() ? x.const_data_ptr<T>() : nullptr; };
   kernels::ClipLossTokens<T> tokens;
   tokens.rows = in.logp.size(0);
@@ -111,19 +101,19 @@ void checkFinite(const ClipLossResult& result, const ClipLossTensors& in) {
 
 }  // namespace
 
-TokenClipLoss tokenClipLoss(const ClipLossTensors& given, const ClipLossOptions& options) {
-  checkInput(given);
-  const ClipLossTensors input = onCpu(given);
+TokenClipLoss tokenClipLoss(const ClipLossTensors& input, const ClipLossOptions& options) {
+  checkInput(input);
   checkOptions(options);
   const auto type = accumulateType(input.logp.scalar_type());
+  const auto onDevice = at::TensorOptions().dtype(type).device(input.logp.device());
   at::Tensor grad;
   if (input.logp.requires_grad()) {
-    grad = at::empty(input.logp.sizes(), at::TensorOptions().dtype(type));
+    grad = at::empty(input.logp.sizes(), onDevice);
   }
   const auto result =
       type == at::kDouble ? runKernel<double>(input, options, grad) : runKernel<float>(input, options, grad);
   checkFinite(result, input);
-  const auto loss = at::scalar_tensor(result.loss, at::TensorOptions().dtype(type));
+  const auto loss = at::full({}, result.loss, onDevice);
   return {withKnownGradient(input.logp, loss, grad), result};
 }
 

@@ -33,11 +33,11 @@ void checkAgents(const char* name, int64_t batch, int64_t numAgents, const std::
   }
 }
 
-// (B) bool: rows with at least one active agent.
+// (B) bool on the CPU: rows with at least one active agent.
 template <class Agent>
 at::Tensor activeRows(int64_t batch, const std::vector<Agent>& agents) {
   auto active = at::zeros({batch}, at::kBool);
-  for (const auto& agent : agents) active.index_fill_(0, agent.rows, 1);
+  for (const auto& agent : agents) active.index_fill_(0, agent.rows.cpu(), 1);
   return active;
 }
 

@@ -1,6 +1,7 @@
 #include "native/swarm/alignment.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
@@ -12,6 +13,7 @@
 #include <cmath>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/swarm/ridge.h"
 
 namespace aegir {
@@ -106,10 +108,19 @@ int64_t AlignmentProjectionImpl::sourceHead(int64_t head) const {
 }
 
 at::Tensor AlignmentProjectionImpl::selectHeads(const at::Tensor& states) const {
-  return headMap_.defined() ? states.index_select(1, headMap_.to(states.device())) : states;
+  if (!headMap_.defined()) return states;
+  if (states.is_cpu()) return states.index_select(1, headMap_);
+  const int64_t to = config_.primary.heads, from = config_.specialist.heads;
+  return states.index_select(1, (at::arange(to, states.options().dtype(at::kLong)) * from).floor_divide(to));
 }
 
-at::Tensor AlignmentProjectionImpl::forward(int64_t layer, const at::Tensor& states) {
+at::Tensor AlignmentProjectionImpl::here(const at::Tensor& x) const {
+  const at::Tensor& weights = left_.defined() ? left_ : dense_.defined() ? dense_ : vectorMap_;
+  return weights.defined() ? queuedTo(x, weights.device()) : x;
+}
+
+at::Tensor AlignmentProjectionImpl::forward(int64_t layer, const at::Tensor& given) {
+  const at::Tensor states = here(given);
   const auto& p = config_.primary;
   const auto& s = config_.specialist;
   sourceLayer(layer);  // checks the index
@@ -128,7 +139,8 @@ at::Tensor AlignmentProjectionImpl::forward(int64_t layer, const at::Tensor& sta
   return at::einsum("bhik,hlk->bhil", {rows, right_.select(0, layer)});
 }
 
-at::Tensor AlignmentProjectionImpl::forwardVector(int64_t index, const at::Tensor& vectors) {
+at::Tensor AlignmentProjectionImpl::forwardVector(int64_t index, const at::Tensor& given) {
+  const at::Tensor vectors = here(given);
   check(vectors.dim() == 2 && vectors.size(1) == config_.specialist.width(), ErrorCode::Shape,
         "alignment: vectors expected (b,", config_.specialist.width(), "), got ", vectors.sizes());
   check(index >= 0 && index < 2 * config_.primary.layers, ErrorCode::Argument, "alignment: vector ", index,
@@ -173,13 +185,14 @@ double AlignmentProjectionImpl::fit(const std::vector<at::Tensor>& source,
   c10::NoGradGuard noGrad;
   double error = 0, norm = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(target.size()); ++i) {
-    const auto& from = source[vectors ? 2 * sourceLayer(i / 2) + i % 2 : sourceLayer(i)];
-    if (vectors && vectorMap_.defined()) fitVector(i, from, target[i], ridge);
-    if (!vectors && config_.mode != AlignmentMode::Identity) fitLayer(i, from, target[i], ridge);
+    const auto from = here(source[vectors ? 2 * sourceLayer(i / 2) + i % 2 : sourceLayer(i)]);
+    const auto to = queuedTo(target[i], from.device());
+    if (vectors && vectorMap_.defined()) fitVector(i, from, to, ridge);
+    if (!vectors && config_.mode != AlignmentMode::Identity) fitLayer(i, from, to, ridge);
     const auto input = from.to(config_.dtype);
     const auto mapped = (vectors ? forwardVector(i, input) : forward(i, input)).to(at::kDouble);
-    error += (mapped - target[i].to(at::kDouble)).square().sum().item<double>();
-    norm += target[i].to(at::kDouble).square().sum().item<double>();
+    error += (mapped - to.to(at::kDouble)).square().sum().item<double>();
+    norm += to.to(at::kDouble).square().sum().item<double>();
   }
   return std::sqrt(error / std::max(norm, 1e-300));
 }

@@ -54,6 +54,8 @@ class AlignmentProjectionImpl : public torch::nn::Module {
   void registerDense(const at::TensorOptions& options);
   void registerVectors(const at::TensorOptions& options);
   at::Tensor selectHeads(const at::Tensor& states) const;
+  // On the device of the weights.
+  at::Tensor here(const at::Tensor& x) const;
   void checkPairs(const std::vector<at::Tensor>& source, const std::vector<at::Tensor>& target,
                   bool vectors) const;
   void fitLayer(int64_t layer, const at::Tensor& source, const at::Tensor& target, double ridge);

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/swarm/agents.h"
 
 namespace aegir {
@@ -56,16 +57,27 @@ RWKVStateFusionImpl::RWKVStateFusionImpl(const FusionConfig& config, std::option
   }
 }
 
-FusedStates RWKVStateFusionImpl::forward(int64_t layer, int64_t batch, const at::Tensor& own,
-                                         const std::vector<AgentStates>& agents) {
-  checkInputs(layer, batch, own, agents);
+at::Device RWKVStateFusionImpl::device() const {
+  return query_.defined() ? query_.device() : gates_.defined() ? gates_.device() : projection_.device();
+}
+
+FusedStates RWKVStateFusionImpl::forward(int64_t layer, int64_t batch, const at::Tensor& givenOwn,
+                                         const std::vector<AgentStates>& given) {
+  checkInputs(layer, batch, givenOwn, given);
   const int64_t set = config_.layers == 1 ? 0 : layer;
-  if (config_.mode == FusionMode::ConcatProject) return {concatProject(set, batch, own, agents), {}};
+  const at::Tensor own = queuedTo(givenOwn, device());
+  std::vector<AgentStates> agents;
+  for (const auto& agent : given)
+    agents.push_back({agent.agent, queuedTo(agent.rows, device()), queuedTo(agent.states, device())});
+  if (config_.mode == FusionMode::ConcatProject) {
+    const auto active = queuedTo(activeRows(batch, given), device());
+    return {concatProject(set, active, own, agents), {}};
+  }
 
   const auto weights = scores(set, batch, own, agents).softmax(1);  // (B,1+n,H)
   auto fused = own.defined() ? own * weights.select(1, 0).unsqueeze(-1).unsqueeze(-1)
                              : at::zeros({batch, config_.numHeads, config_.headSize, config_.headSize},
-                                         at::TensorOptions().dtype(config_.dtype));
+                                         at::TensorOptions().dtype(config_.dtype).device(device()));
   for (const auto& agent : agents) {
     const auto weight = weights.select(1, agent.agent + 1).index_select(0, agent.rows);  // (b,H)
     fused.index_add_(0, agent.rows, agent.states * weight.unsqueeze(-1).unsqueeze(-1));
@@ -77,7 +89,7 @@ FusedStates RWKVStateFusionImpl::forward(int64_t layer, int64_t batch, const at:
 // too.
 at::Tensor RWKVStateFusionImpl::scores(int64_t set, int64_t batch, const at::Tensor& own,
                                        const std::vector<AgentStates>& agents) const {
-  const auto options = at::TensorOptions().dtype(config_.dtype);
+  const auto options = at::TensorOptions().dtype(config_.dtype).device(device());
   const bool gated = config_.mode == FusionMode::Gated;
   // <keyProj flat(S), query> = <S, sum_i query_i keyProj_i>: one (N*N) vector a head in place of a key a
   // state.
@@ -89,7 +101,7 @@ at::Tensor RWKVStateFusionImpl::scores(int64_t set, int64_t batch, const at::Ten
   };
   auto all = at::full({batch, config_.numAgents + 1, config_.numHeads},
                       -std::numeric_limits<double>::infinity(), options);
-  all = all.index_copy(1, at::zeros({1}, at::kLong), score(0, batch, own).unsqueeze(1));
+  all = all.index_copy(1, at::zeros({1}, options.dtype(at::kLong)), score(0, batch, own).unsqueeze(1));
   for (const auto& agent : agents) {
     // Flattened over (row, slot), so that one copy fills the slot of the active rows.
     const auto at = agent.rows * (config_.numAgents + 1) + (agent.agent + 1);
@@ -100,9 +112,10 @@ at::Tensor RWKVStateFusionImpl::scores(int64_t set, int64_t batch, const at::Ten
   return all;
 }
 
-at::Tensor RWKVStateFusionImpl::concatProject(int64_t set, int64_t batch, const at::Tensor& own,
+at::Tensor RWKVStateFusionImpl::concatProject(int64_t set, const at::Tensor& active, const at::Tensor& own,
                                               const std::vector<AgentStates>& agents) const {
-  const auto options = at::TensorOptions().dtype(config_.dtype);
+  const int64_t batch = active.size(0);
+  const auto options = at::TensorOptions().dtype(config_.dtype).device(device());
   const std::vector<int64_t> shape{batch, config_.numHeads, config_.headSize, config_.headSize};
   const auto kept = own.defined() ? own : at::zeros(shape, options);
   const auto project = [&](int64_t slot, const at::Tensor& states) {
@@ -112,8 +125,7 @@ at::Tensor RWKVStateFusionImpl::concatProject(int64_t set, int64_t batch, const 
   auto sum = projBias_.select(0, set).expand({batch, config_.numHeads, config_.headSize * config_.headSize});
   if (own.defined()) sum = sum + project(0, own);
   for (const auto& agent : agents) sum = sum.index_add(0, agent.rows, project(agent.agent + 1, agent.states));
-  const auto active = activeRows(batch, agents).view({batch, 1, 1, 1});
-  return at::where(active, sum.reshape(shape), kept);
+  return at::where(active.view({batch, 1, 1, 1}), sum.reshape(shape), kept);
 }
 
 void RWKVStateFusionImpl::checkInputs(int64_t layer, int64_t batch, const at::Tensor& own,

@@ -52,8 +52,10 @@ class RWKVStateFusionImpl : public torch::nn::Module {
                    const std::vector<AgentStates>& agents) const;
   at::Tensor scores(int64_t set, int64_t batch, const at::Tensor& own,
                     const std::vector<AgentStates>& agents) const;
-  at::Tensor concatProject(int64_t set, int64_t batch, const at::Tensor& own,
+  // active (B) bool: rows with an agent
+  at::Tensor concatProject(int64_t set, const at::Tensor& active, const at::Tensor& own,
                            const std::vector<AgentStates>& agents) const;
+  at::Device device() const;
 
   FusionConfig config_;
   // First dimension: parameter set (1, or one a layer).

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 #include "native/swarm/agents.h"
 
 namespace aegir {
@@ -26,7 +27,8 @@ OutputFusionImpl::OutputFusionImpl(const OutputFusionConfig& config) : config_(c
 
 at::Tensor OutputFusionImpl::forward(int64_t batch, const std::vector<AgentOutputs>& agents) {
   checkAgents("outputFusion", batch, static_cast<int64_t>(projections_.size()), agents);
-  auto residual = at::zeros({batch, config_.dModel}, at::TensorOptions().dtype(config_.dtype));
+  const auto device = projections_.empty() ? at::Device(at::kCPU) : projections_[0].device();
+  auto residual = at::zeros({batch, config_.dModel}, at::TensorOptions().dtype(config_.dtype).device(device));
   for (const auto& agent : agents) {
     const auto& s = config_.specialists[agent.agent];
     const int64_t rows = agent.rows.size(0);
@@ -35,9 +37,10 @@ at::Tensor OutputFusionImpl::forward(int64_t batch, const std::vector<AgentOutpu
           ErrorCode::Shape, "outputFusion: agent ", agent.agent, " expected pooled (", rows, ",", s.dModel,
           ") and logits (", rows, ",", s.numLabels, "), got ", agent.pooled.sizes(), " and ",
           agent.logits.sizes());
-    const auto features =
-        at::cat({agent.pooled.to(config_.dtype), agent.logits.to(config_.dtype).softmax(1)}, 1);
-    residual.index_add_(0, agent.rows, at::linear(features, projections_[agent.agent]));
+    const auto features = at::cat({queuedTo(agent.pooled, device).to(config_.dtype),
+                                   queuedTo(agent.logits, device).to(config_.dtype).softmax(1)},
+                                  1);
+    residual.index_add_(0, queuedTo(agent.rows, device), at::linear(features, projections_[agent.agent]));
   }
   return residual;
 }

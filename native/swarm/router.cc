@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "native/core/error.h"
+#include "native/core/transfer.h"
 
 namespace aegir {
 
@@ -21,7 +22,8 @@ SpecialistRouterImpl::SpecialistRouterImpl(const RouterConfig& config) : config_
 at::Tensor SpecialistRouterImpl::forward(const at::Tensor& hidden) {
   check(hidden.dim() == 2 && hidden.size(1) == config_.dModel, ErrorCode::Shape,
         "router: routingHidden expected (B,", config_.dModel, "), got ", hidden.sizes());
-  const auto features = at::layer_norm(hidden.to(config_.dtype), {config_.dModel});
+  const auto features =
+      at::layer_norm(queuedTo(hidden, weight_.device()).to(config_.dtype), {config_.dModel});
   const auto logits = at::linear(features, weight_, bias_);
   return config_.softCap > 0 ? (logits / config_.softCap).tanh() * config_.softCap : logits;
 }

@@ -32,4 +32,7 @@ node --input-type=module -e '
 ' "$root"
 
 node dist/cli/main.js doctor
-AEGIR_REQUIRE_CUDA=${AEGIR_REQUIRE_CUDA:-1} node --test test/gpu/*.test.mjs
+export AEGIR_REQUIRE_CUDA=${AEGIR_REQUIRE_CUDA:-1}
+node --test test/gpu/*.test.mjs
+node test/gpu/measure.mjs
+echo "built, checked and measured in $SECONDS s"

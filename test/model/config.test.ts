@@ -60,6 +60,10 @@ describe("options", () => {
     });
     expect(resolveAnnotator(resolved)).toEqual(resolved);
     expect(resolveCausalLM(flat).init).toBe("rwkv");
+    const rounded = resolveCausalLM({ ...flat, precision: "bf16" });
+    expect(rounded.precision).toBe("bf16");
+    expect(resolveCausalLM(rounded)).toEqual(rounded);
+    expect(resolveCausalLM({ ...flat, precision: "f32" })).toEqual(resolveCausalLM(flat));
   });
 
   it.each([
@@ -71,6 +75,8 @@ describe("options", () => {
     [{ archLayout: ["w2"] }, /give archLayout and dModel, or a preset/],
     [{ ...flat, dModel: -1 }, /dModel/],
     [{ ...flat, init: "zeros" }, /init/],
+    [{ ...flat, precision: "f16" }, /precision/],
+    [{ ...flat, precision: "bf16", dtype: "f64" }, /precision: "bf16" needs dtype "f32", which is "f64"/],
   ])("%j is refused", (options, message) => {
     expect(() => resolveCausalLM(options as never)).toThrow(message);
   });

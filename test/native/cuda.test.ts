@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { CudaInfo } from "../../lib/native/contract.js";
+import type { CudaInfo, DeviceMemory } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
 import { packageRoot } from "../../scripts/build/libtorch.mjs";
 
@@ -88,6 +88,49 @@ describe("the CUDA plug-in", () => {
       devices: [],
     });
     expect(refusal).toContain("no device: the fake has none");
+  });
+});
+
+describe("memory of devices", () => {
+  /** memory().devices, and what resetPeakMemory and emptyCache say, where this plug-in is open. */
+  function memoryWith(plugin: string): { devices: DeviceMemory[]; said: string[] } {
+    const memory = path.join(packageRoot, "dist/tensor/memory.js");
+    const script = `
+      const { memory, resetPeakMemory, emptyCache } = await import(${JSON.stringify(memory)});
+      const said = [];
+      const tell = (call) => { try { return call(); } catch (error) { said.push(error.code + " " + error.message); } };
+      const { devices } = memory();
+      for (const call of [resetPeakMemory, emptyCache]) tell(call);
+      process.stdout.write(JSON.stringify({ devices, said }));`;
+    const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
+      env: { ...process.env, AEGIR_CUDA_PLUGIN: plugin },
+      encoding: "utf8",
+    });
+    expect(run.stderr).toBe("");
+    return JSON.parse(run.stdout);
+  }
+
+  it.runIf(compiler)("comes from the plug-in, whose lack of memory is ERR_OUT_OF_MEMORY", () => {
+    const library = fakePlugin(
+      "memory",
+      `using aegir::cuda::Memory;
+       static const aegir::cuda::Table table{aegir::cuda::abi, "${native().info().torchBuilt}",
+         []() -> const char* { return nullptr; }, [] { return int32_t{2}; }, [](int32_t) { return "fake"; },
+         [](int32_t device, Memory* to) -> const char* { *to = {10 + device, 20, 30, 40, 50}; return nullptr; },
+         [](int32_t) -> const char* { return "out of memory"; },
+         []() -> const char* { return "unspecified launch failure"; }};
+       extern "C" const aegir::cuda::Table* aegir_cuda_table() { return &table; }`,
+    );
+    const { devices, said } = memoryWith(library);
+    const shared = { reservedBytes: 20, peakAllocatedBytes: 30, peakReservedBytes: 40, totalBytes: 50 };
+    expect(devices).toEqual([
+      { device: "cuda:0", allocatedBytes: 10, ...shared },
+      { device: "cuda:1", allocatedBytes: 11, ...shared },
+    ]);
+    expect(said).toEqual([
+      "ERR_OUT_OF_MEMORY CUDA: out of memory",
+      "ERR_DEVICE CUDA: unspecified launch failure",
+    ]);
   });
 });
 

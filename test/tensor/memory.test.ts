@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { emptyCache, memory, Tensor } from "../../lib/tensor/index.js";
+import { native } from "../../lib/native/load.js";
+import { emptyCache, memory, resetPeakMemory, Tensor } from "../../lib/tensor/index.js";
 import { runChild } from "./children.js";
 
 describe("the CPU allocator", () => {
@@ -32,6 +33,11 @@ describe("the CPU allocator", () => {
       expect(taken).toBeLessThanOrEqual(size * 1.125 + 64 + 4096);
       tensor.dispose();
     }
+  });
+
+  it.skipIf(native().info().cuda.available)("names no device where there is none", () => {
+    expect(memory().devices).toEqual([]);
+    expect(resetPeakMemory()).toBeUndefined();
   });
 
   it("counts bytes of storages once and tensors by handle", () => {

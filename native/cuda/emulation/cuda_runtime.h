@@ -31,6 +31,7 @@ struct EmulatedIndex {
 };
 inline EmulatedIndex threadIdx, blockIdx;
 
+using std::isfinite;
 using std::max;
 using std::min;
 using std::sqrt;

@@ -9,6 +9,7 @@ export {
   type ResolvedAnnotator,
   type ResolvedBackbone,
 } from "./config.js";
+export type { GenerateOptions } from "./generate.js";
 export type { ArchLayout } from "./layout.js";
 export type { AegirModel, ModelRuntime } from "./model.js";
 export type {
@@ -19,4 +20,6 @@ export type {
   Prefix,
   RestOptions,
   RunOptions,
+  StepInputs,
+  StepOutput,
 } from "./types.js";

@@ -65,6 +65,27 @@ export interface CausalLMOutput extends OutputCommon {
   logits: NativeTensor;
 }
 
+/** One token of each sequence. Tensors are read when the job runs and stay the caller's. */
+export interface StepInputs {
+  /** (B) i64 */
+  inputIds: NativeTensor;
+  /** (B) i64; absent: role 0. */
+  roleIds?: NativeTensor;
+  /** Continues the sequences from here; absent: they start. */
+  state?: NativeState;
+}
+
+export interface StepOutput {
+  /** (B,V) */
+  logits: NativeTensor;
+  /** After the token. */
+  state: NativeState;
+  interval: Interval;
+  /** Frees every tensor of the output. */
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
 /** The computation up to the first stage's encoder; `rest` completes it, as often as wanted. */
 export interface Prefix {
   readonly native: NativePrefix;

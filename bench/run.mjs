@@ -12,12 +12,13 @@ import { parseArgs } from "node:util";
 process.env.OMP_NUM_THREADS = "1";
 
 import { callCases } from "./calls.mjs";
+import { decodeCases } from "./decode.mjs";
 import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
 
-const cases = [...operatorCases, ...trainingCases, ...callCases];
+const cases = [...operatorCases, ...trainingCases, ...decodeCases, ...callCases];
 
 async function contextOf(quick) {
   const { loadAddon } = await import("../dist/native/load.js");

@@ -10,6 +10,7 @@ import sys
 import time
 
 import torch
+from arrays import read_array, read_weights
 from operators import wkv7_chunked, wkv7_step_by_step
 from torch import nn
 from torch.nn import functional as F
@@ -123,13 +124,9 @@ def main(folder):
         task = json.load(file)
     torch.set_num_threads(task["threads"])
 
-    def read(name, dtype):
-        with open(os.path.join(folder, name), "rb") as file:
-            return torch.frombuffer(bytearray(file.read()), dtype=dtype)
-
-    weights = {name: read(f"{name}.f32", torch.float32).view(shape) for name, shape in task["weights"].items()}
-    ids = read("ids.i32", torch.int32).long().view(task["batch"], task["tokens"])
-    labels = read("labels.i32", torch.int32).long()
+    weights = read_weights(folder, task["weights"])
+    ids = read_array(folder, "ids.i32", torch.int32).long().view(task["batch"], task["tokens"])
+    labels = read_array(folder, "labels.i32", torch.int32).long()
     report = []
     for form in task["forms"]:
         name, wkv7 = FORMS[form]

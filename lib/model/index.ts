@@ -15,6 +15,7 @@ export type { AegirModel, ModelRuntime } from "./model.js";
 export type {
   AnnotatorOutput,
   CausalLMOutput,
+  ForwardOptions,
   ModelGeometry,
   ModelInputs,
   Prefix,

@@ -311,6 +311,8 @@ export interface StepOutput extends Timed {
   /** (B,V) */
   logits: NativeTensor;
   state: NativeState;
+  /** By the decoding kernels; false: by the model's forward (on a GPU, at the start of sequences, for odd head sizes). */
+  decoded: boolean;
 }
 
 export interface GenerateInput {

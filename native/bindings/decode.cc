@@ -19,6 +19,7 @@ using model::CausalLM;
 struct StepResult {
   at::Tensor logits;
   AegirState state;
+  bool decoded;
 };
 
 // modelStep(lane, module, { inputIds, roleIds?, state? }, cancel?)
@@ -30,7 +31,7 @@ Napi::Value modelStep(const Napi::CallbackInfo& info) {
   AegirState state = isAbsent(given) ? AegirState(module->config()) : nativeArg<StateHandle>(given, "state");
   auto work = [module, input, state] {
     c10::AutoGradMode noGrad(false);
-    StepResult result{at::Tensor(), state.copy()};
+    StepResult result{at::Tensor(), state.copy(), module->decodes(state)};
     result.logits = module->advance(input, result.state);
     return result;
   };
@@ -39,6 +40,7 @@ Napi::Value modelStep(const Napi::CallbackInfo& info) {
                    auto record = Napi::Object::New(env);
                    record.Set("logits", wrapTensor(env, result.logits));
                    record.Set("state", makeHandle<StateHandle>(env, std::move(result.state)));
+                   record.Set("decoded", result.decoded);
                    return record;
                  });
 }

@@ -75,7 +75,8 @@ AEGIR_INLINE void lowRankTile(const RowProduct<Real>& p, int64_t row, int64_t ou
   Vector<Real> sum[vectors] = {};
   for (int64_t i = 0; i < p.in; ++i) {
     const Vector<Real> value = broadcast(x[i]);
-    for (int64_t v = 0; v < vectors; ++v) sum[v] += value * load(p.weight + i * p.out + out + v * lanes<Real>);
+    for (int64_t v = 0; v < vectors; ++v)
+      sum[v] += value * load(p.weight + i * p.out + out + v * lanes<Real>);
   }
   for (int64_t v = 0; v < vectors; ++v) {
     Real* to = y + v * lanes<Real>;
@@ -88,7 +89,8 @@ void lowRankMap(const RowProduct<Real>& p) {
   constexpr int64_t wide = 4;
   for (int64_t row = 0; row < p.rows; ++row) {
     int64_t out = p.first;
-    for (; out + wide * lanes<Real> <= p.last; out += wide * lanes<Real>) lowRankTile<Real, wide>(p, row, out);
+    for (; out + wide * lanes<Real> <= p.last; out += wide * lanes<Real>)
+      lowRankTile<Real, wide>(p, row, out);
     for (; out + lanes<Real> <= p.last; out += lanes<Real>) lowRankTile<Real, 1>(p, row, out);
     for (; out < p.last; ++out) {
       Real sum = 0;
@@ -112,13 +114,13 @@ void layerNorm(const RowNorm<Real>& p) {
     const Real variance = sumOfLanes<Real>(squares) / Real(p.width);
     const Real scale = Real(1) / static_cast<Real>(__builtin_sqrt(variance + Real(1e-5)));
     for (int64_t d = 0; d < p.width; d += lanes<Real>) {
-      store(p.result + row * p.width + d,
-            (load(x + d) - mean) * scale * load(p.gain + d) + load(p.bias + d));
+      store(p.result + row * p.width + d, (load(x + d) - mean) * scale * load(p.gain + d) + load(p.bias + d));
     }
   }
 }
 
-// Lanes = key columns, `lanes` value rows at a time: S a by one pass over the rows, then S and S r by another.
+// Lanes = key columns, `lanes` value rows at a time: S a by one pass over the rows, then S and S r by
+// another.
 template <class Real>
 void wkv7Step(const Wkv7Step<Real>& p) {
   constexpr int64_t height = lanes<Real>;
@@ -165,7 +167,7 @@ void gatedSilu(const Activation<Real>& p) {
 }
 
 template <class Real>
-constexpr DecodeKernels<Real> decodeKernels = {linear<Real>,   lowRankMap<Real>,     layerNorm<Real>,
+constexpr DecodeKernels<Real> decodeKernels = {linear<Real>,   lowRankMap<Real>,  layerNorm<Real>,
                                                wkv7Step<Real>, tanhInPlace<Real>, sigmoidInPlace<Real>,
                                                gatedSilu<Real>};
 

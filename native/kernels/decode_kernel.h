@@ -42,9 +42,9 @@ struct Activation {
 
 template <class Real>
 struct DecodeKernels {
-  void (*linear)(const RowProduct<Real>&);       // weight (out,in), as linear layers have it
-  void (*lowRankMap)(const RowProduct<Real>&);   // weight (in,out), as low-rank maps have it
-  void (*layerNorm)(const RowNorm<Real>&);       // eps 1e-5
+  void (*linear)(const RowProduct<Real>&);      // weight (out,in), as linear layers have it
+  void (*lowRankMap)(const RowProduct<Real>&);  // weight (in,out), as low-rank maps have it
+  void (*layerNorm)(const RowNorm<Real>&);      // eps 1e-5
   void (*wkv7Step)(const Wkv7Step<Real>&);
   void (*tanh)(const Activation<Real>&);
   void (*sigmoid)(const Activation<Real>&);

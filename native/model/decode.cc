@@ -185,8 +185,8 @@ class Step {
     lowRank(block.a, xA, w.low, w.aLogits, rows);
     lowRank(block.gate, xG, w.low, w.gate, rows, decode_.sigmoid);
     const int64_t heads = d / headSize;
-    timeMix_.keyNorm({rows, heads, headSize, w.k, w.aLogits, data(block.kK), data(block.kA), w.key,
-                      w.removal, w.gated});
+    timeMix_.keyNorm(
+        {rows, heads, headSize, w.k, w.aLogits, data(block.kK), data(block.kA), w.key, w.removal, w.gated});
     for (int64_t b = 0; b < rows; ++b) {
       for (int64_t head = 0; head < heads; ++head) {
         const int64_t at = b * d + head * headSize;
@@ -319,7 +319,8 @@ at::Tensor Decoder::step(const at::Tensor& ids, const at::Tensor& roles, AegirSt
   const auto role = roles.defined() ? roles.contiguous() : roles;
   const int64_t* roleOf = role.defined() ? role.const_data_ptr<int64_t>() : nullptr;
   if (config_->dtype == at::kDouble) {
-    return Step<double>(*config_, weights_, state, rows).run(given.const_data_ptr<int64_t>(), roleOf, sequences);
+    return Step<double>(*config_, weights_, state, rows)
+        .run(given.const_data_ptr<int64_t>(), roleOf, sequences);
   }
   return Step<float>(*config_, weights_, state, rows).run(given.const_data_ptr<int64_t>(), roleOf, sequences);
 }

@@ -21,8 +21,8 @@ class Decoder {
   bool serves(const AegirState& state) const;
 
   // ids, roles: (B) i64 in range; roles undefined: role 0. The logits (B,V) after the token; `state` of the B
-  // sequences is advanced in place, so its tensors must be contiguous and no one else's. Threads of the caller
-  // share the rows of large matrices. Throws ERR_NON_FINITE where the logits are not finite.
+  // sequences is advanced in place, so its tensors must be contiguous and no one else's. Threads of the
+  // caller share the rows of large matrices. Throws ERR_NON_FINITE where the logits are not finite.
   at::Tensor step(const at::Tensor& ids, const at::Tensor& roles, AegirState& state) const;
 
  private:

@@ -51,7 +51,7 @@ at::Tensor CausalLM::advance(const StepInput& input, AegirState& state) {
   const int64_t rows = given.ids.dim() == 1 ? given.ids.size(0) : 0;
   checkStepIds("inputIds", given.ids, rows, config()->vocabSize);
   if (given.roles.defined()) checkStepIds("roleIds", given.roles, rows, config()->numRoles);
-  if (!decoder_->serves(state)) {
+  if (!decodes(state)) {
     ModelInput whole;
     whole.inputIds = given.ids.unsqueeze(1);
     if (given.roles.defined()) whole.roleIds = given.roles.unsqueeze(1);

@@ -51,6 +51,8 @@ class CausalLM : public Model {
   // serves: it must be a copy that no one else holds, or the start of sequences. The same as forward of (B,1)
   // tokens to rounding. Throws ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT or ERR_NON_FINITE naming the input.
   at::Tensor advance(const StepInput& input, AegirState& state);
+  // Whether the decoder serves from here on.
+  bool decodes(const AegirState& state) const { return decoder_->serves(state); }
 
  protected:
   void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,

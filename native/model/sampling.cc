@@ -50,7 +50,8 @@ int64_t sampleToken(const at::Tensor& logits, const Sampling& sampling, at::Gene
   }
   const double highest = *std::max_element(logit, logit + count);
   std::vector<double> weights(count);
-  for (size_t i = 0; i < count; ++i) weights[i] = std::exp((logit[order[i]] - highest) / sampling.temperature);
+  for (size_t i = 0; i < count; ++i)
+    weights[i] = std::exp((logit[order[i]] - highest) / sampling.temperature);
   const size_t kept = keptCount(weights, sampling);
   const auto end = weights.begin() + static_cast<std::ptrdiff_t>(kept);
   double left = drawUniform(generator) * std::accumulate(weights.begin(), end, 0.0);

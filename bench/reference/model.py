@@ -67,8 +67,10 @@ class Annotator(nn.Module):
         p = self.part(prefix)
         return F.layer_norm(x, x.shape[-1:], p["gain"], p["bias"])
 
-    def forward(self, ids):
-        h = self.part("backbone.byteEmbedding")["weight"][ids] + self.part("backbone.roleEmbedding")["weight"][0]
+    def forward(self, ids, roles=None, pool=None):
+        """ids, roles (absent: 0), pool (absent: all ones), 1 at the tokens that are averaged: (B,T) -> logits (B,C)."""
+        roles = torch.zeros_like(ids[:1, :1]) if roles is None else roles
+        h = self.part("backbone.byteEmbedding")["weight"][ids] + self.part("backbone.roleEmbedding")["weight"][roles]
         v_first = None
         for layer in range(self.layers):
             block = f"backbone.stage0.encoder.{layer}"
@@ -77,7 +79,8 @@ class Annotator(nn.Module):
             h = h + channel_mix(self.part(f"{block}.channelMix"), self.norm(f"{block}.norm2", h))
         h = self.norm("backbone.stage0.encoder.norm", h)
         pooler, classifier = self.part("pooler"), self.part("classifier")
-        pooled = torch.tanh(F.linear(h.mean(1), pooler["weight"], pooler["bias"]))
+        mean = h.mean(1) if pool is None else (h * pool.unsqueeze(-1)).sum(1) / pool.sum(1, keepdim=True)
+        pooled = torch.tanh(F.linear(mean, pooler["weight"], pooler["bias"]))
         return F.linear(pooled, classifier["weight"], classifier["bias"])
 
 

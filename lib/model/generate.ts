@@ -89,7 +89,9 @@ async function readPrompt(
   try {
     const output = await model.forward({ inputIds, roleIds, state }, { signal });
     using last = output.logits.slice(1, ids.length - 1, ids.length);
-    const logits = last.reshape([output.logits.shape[2]!]).clone();
+    using row = last.reshape([last.shape[2]!]);
+    // A copy: a view would keep the logits of the whole prompt.
+    const logits = row.clone();
     for (const part of [output.logits, output.routingHidden, output.ratioLoss]) part.dispose();
     return { logits, state: output.state };
   } finally {

@@ -14,7 +14,7 @@ constexpr Register kBindings[] = {aegir::registerTensor, aegir::registerScope,  
                                   aegir::registerLane,   aegir::registerMemory,   aegir::registerInfo,
                                   aegir::registerModule, aegir::registerModel,    aegir::registerKernels,
                                   aegir::registerLoss,   aegir::registerBackward, aegir::registerOptim,
-                                  aegir::registerSwarm,  aegir::registerRl};
+                                  aegir::registerSwarm,  aegir::registerRl,       aegir::registerDecode};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   aegir::cuda::openPlugin();  // before anything can ask libtorch for CUDA

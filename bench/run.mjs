@@ -11,13 +11,15 @@ import { parseArgs } from "node:util";
 // Read by OpenMP when the addon is loaded below; lanes set their own numbers.
 process.env.OMP_NUM_THREADS = "1";
 
+import { annotateCases } from "./annotate.mjs";
 import { callCases } from "./calls.mjs";
+import { decodeCases } from "./decode.mjs";
 import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
 
-const cases = [...operatorCases, ...trainingCases, ...callCases];
+const cases = [...operatorCases, ...trainingCases, ...decodeCases, ...annotateCases, ...callCases];
 
 async function contextOf(quick) {
   const { loadAddon } = await import("../dist/native/load.js");

@@ -6,6 +6,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { seededRandom } from "./random.mjs";
+import { exportWeights } from "./weights.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 /** Relative, of a loss or a gradient norm: float32 through five layers and a few updates. */
@@ -50,16 +51,6 @@ async function trainNative(addon, threads, batch, steps, folder) {
   }
   for (const each of [inputIds, labels, optimizer, model]) each.dispose();
   return { losses, seconds, weights };
-}
-
-function exportWeights(model, folder) {
-  const shapes = {};
-  for (const [name, tensor] of Object.entries(model.stateDict())) {
-    shapes[name] = tensor.shape;
-    fs.writeFileSync(path.join(folder, `${name}.f32`), tensor.data());
-    tensor.dispose();
-  }
-  return shapes;
 }
 
 function trainPython(python, folder, task, batch) {

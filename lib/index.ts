@@ -42,10 +42,13 @@ export * from "./rl/index.js";
 export * from "./swarm/index.js";
 export * from "./tensor/index.js";
 export {
+  type AnnotateFilesOptions,
   type AnnotateOptions,
   type Annotator,
+  annotateFiles,
   annotateTable,
   type ColumnAnnotation,
+  type FileAnnotations,
 } from "./train/annotate.js";
 export {
   type DataSource,
@@ -56,7 +59,7 @@ export {
 export type { Evaluation } from "./train/evaluate.js";
 export { evaluateRun, type RunEvaluation, type RunEvaluationOptions } from "./train/evaluateRun.js";
 export type { SwarmFigures } from "./train/evaluateSwarm.js";
-export { type LoadedRun, loadRun } from "./train/loadRun.js";
+export { type LoadedRun, type LoadRunOptions, loadRun } from "./train/loadRun.js";
 export type { TrainingOutcome } from "./train/loop.js";
 export { AdamW, type AdamWOptions, type OptimizedModule, type StepResult } from "./train/optimizer.js";
 export { type ParlRun, type SpecialistSource, type TrainedSwarm, trainParl } from "./train/parl.js";

@@ -10,6 +10,7 @@ import sys
 import time
 
 import torch
+from arrays import read_array, read_weights
 from operators import wkv7_chunked, wkv7_step_by_step
 from torch import nn
 from torch.nn import functional as F
@@ -66,8 +67,10 @@ class Annotator(nn.Module):
         p = self.part(prefix)
         return F.layer_norm(x, x.shape[-1:], p["gain"], p["bias"])
 
-    def forward(self, ids):
-        h = self.part("backbone.byteEmbedding")["weight"][ids] + self.part("backbone.roleEmbedding")["weight"][0]
+    def forward(self, ids, roles=None, pool=None):
+        """ids, roles (absent: 0), pool (absent: all ones), 1 at the tokens that are averaged: (B,T) -> logits (B,C)."""
+        roles = torch.zeros_like(ids[:1, :1]) if roles is None else roles
+        h = self.part("backbone.byteEmbedding")["weight"][ids] + self.part("backbone.roleEmbedding")["weight"][roles]
         v_first = None
         for layer in range(self.layers):
             block = f"backbone.stage0.encoder.{layer}"
@@ -76,7 +79,8 @@ class Annotator(nn.Module):
             h = h + channel_mix(self.part(f"{block}.channelMix"), self.norm(f"{block}.norm2", h))
         h = self.norm("backbone.stage0.encoder.norm", h)
         pooler, classifier = self.part("pooler"), self.part("classifier")
-        pooled = torch.tanh(F.linear(h.mean(1), pooler["weight"], pooler["bias"]))
+        mean = h.mean(1) if pool is None else (h * pool.unsqueeze(-1)).sum(1) / pool.sum(1, keepdim=True)
+        pooled = torch.tanh(F.linear(mean, pooler["weight"], pooler["bias"]))
         return F.linear(pooled, classifier["weight"], classifier["bias"])
 
 
@@ -123,13 +127,9 @@ def main(folder):
         task = json.load(file)
     torch.set_num_threads(task["threads"])
 
-    def read(name, dtype):
-        with open(os.path.join(folder, name), "rb") as file:
-            return torch.frombuffer(bytearray(file.read()), dtype=dtype)
-
-    weights = {name: read(f"{name}.f32", torch.float32).view(shape) for name, shape in task["weights"].items()}
-    ids = read("ids.i32", torch.int32).long().view(task["batch"], task["tokens"])
-    labels = read("labels.i32", torch.int32).long()
+    weights = read_weights(folder, task["weights"])
+    ids = read_array(folder, "ids.i32", torch.int32).long().view(task["batch"], task["tokens"])
+    labels = read_array(folder, "labels.i32", torch.int32).long()
     report = []
     for form in task["forms"]:
         name, wkv7 = FORMS[form]

@@ -1,9 +1,11 @@
+import { availableParallelism } from "node:os";
 import { type Command, Option } from "commander";
-import { readCsv } from "../data/csv.js";
+import { AegirError } from "../errors.js";
 import { terminalTable, truncate } from "../report/table.js";
-import { annotateTable, type ColumnAnnotation } from "../train/annotate.js";
+import { annotateFiles, type ColumnAnnotation } from "../train/annotate.js";
 import { writeFileAtomic } from "../train/atomic.js";
 import { loadRun } from "../train/loadRun.js";
+import { errorLine } from "./errorLine.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
 import { number } from "./settings.js";
@@ -14,6 +16,7 @@ interface AnnotateFlags {
   out?: string;
   mainColumn?: number;
   maxColumns?: number;
+  header?: "yes" | "no";
   quiet?: boolean;
 }
 
@@ -31,33 +34,52 @@ export function register(program: Command): void {
     .addOption(new Option("--csv", "print CSV").conflicts("json"))
     .option("--main-column <n>", "runs of task cpa: the subject column (default: 0)", number)
     .option("--max-columns <n>", "refuse wider tables (default: 2000)", number)
+    .addOption(
+      new Option(
+        "--header <answer>",
+        "whether the first line names the columns (default: by what it looks like)",
+      ).choices(["yes", "no"]),
+    )
     .option("--out <file>", "write to this file, whole or not at all")
     .option("--quiet", "show no progress")
-    .action(annotateFiles);
+    .action(annotate);
 }
 
-async function annotateFiles(run: string, files: string[], flags: AnnotateFlags): Promise<void> {
+async function annotate(run: string, files: string[], flags: AnnotateFlags): Promise<void> {
   const view = progressView({ quiet: flags.quiet });
   try {
-    const annotations = await withInterrupt(async (signal) => {
-      using annotator = await loadRun(run);
-      const all: ColumnAnnotation[] = [];
-      for (const file of files) {
-        const table = await readCsv(file);
-        const { mainColumn, maxColumns } = flags;
-        const options = { mainColumn, maxColumns, signal, onProgress: view.update.bind(view) };
-        if (!flags.quiet) for (const warning of table.warnings) view.note(`${file}: ${warning}`);
-        all.push(...(await annotateTable(annotator, table, options)));
-      }
-      return all;
+    const results = await withInterrupt(async (signal) => {
+      using annotator = await loadRun(run, { lanes: availableParallelism() });
+      const { mainColumn, maxColumns } = flags;
+      const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
+      const onProgress = view.update.bind(view);
+      return annotateFiles(annotator, files, { mainColumn, maxColumns, csv, signal, onProgress });
     });
+    for (const { file, warnings } of flags.quiet ? [] : results)
+      for (const warning of warnings) view.note(`${file}: ${warning}`);
     view.stop();
-    const text = format(annotations, flags);
+    const errors = results.flatMap(({ error }) => error ?? []);
+    // With no result at all the command fails as a whole, in the way of every other.
+    if (errors.length === results.length) throw oneError(errors);
+    for (const { code, message } of errors) process.stderr.write(errorLine(code, message));
+    if (errors.length > 0) process.exitCode = 1;
+    const text = format(
+      results.flatMap(({ columns }) => columns),
+      flags,
+    );
     if (flags.out) await writeFileAtomic(flags.out, text);
     else process.stdout.write(text);
   } finally {
     view.stop();
   }
+}
+
+function oneError(errors: AegirError[]): AegirError {
+  if (errors.length === 1) return errors[0]!;
+  return new AegirError(
+    "ERR_DATA",
+    `none of the files can be annotated:\n${errors.map(({ message }) => `  ${message}`).join("\n")}`,
+  );
 }
 
 function format(annotations: ColumnAnnotation[], { json, csv }: AnnotateFlags): string {

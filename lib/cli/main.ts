@@ -6,6 +6,7 @@ import { register as registerAnnotate } from "./annotate.js";
 import { register as registerData } from "./data.js";
 import { register as registerDemo } from "./demo.js";
 import { register as registerDoctor } from "./doctor.js";
+import { errorLine } from "./errorLine.js";
 import { register as registerEvaluate } from "./evaluate.js";
 import { register as registerSetup } from "./setup.js";
 import { register as registerTrain } from "./train.js";
@@ -25,7 +26,7 @@ const json = process.argv.includes("--json");
 
 /** One line on stderr; with `--json` also an object on stdout, so that a program reading it always finds JSON. */
 function report(code: string, message: string): void {
-  process.stderr.write(`error [${code}]: ${message}\n`);
+  process.stderr.write(errorLine(code, message));
   if (json) process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
 }
 

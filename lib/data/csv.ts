@@ -210,7 +210,7 @@ function buildTable(
   if (body.length === 0) {
     throw new AegirError(
       "ERR_DATA",
-      `${shown}: a header and no rows; if its only line is data, read it with header: false`,
+      `${shown}: a header and no rows; if its only line is data, read it with header: false (--header no)`,
     );
   }
   const columns: Column[] = Array.from({ length: width }, (_, column) => ({

@@ -130,11 +130,13 @@ function kindOf(cell: string): "empty" | "number" | "date" | "address" | "text" 
 
 /**
  * Whether the first record is a header. Values (numbers, dates, addresses) in it speak against; names over columns of values, usual
- * header words and texts that do not recur below speak for.
+ * header words and texts that do not recur below speak for. A record alone is a header where it holds no value.
  */
 export function detectHeader(records: readonly (readonly string[])[]): boolean {
   const [first, ...body] = records;
   if (!first) return false;
+  // A single record of texts alone names columns that have no rows.
+  if (body.length === 0) return first.every((name) => ["text", "empty"].includes(kindOf(name)));
   let votes = 0;
   for (const [column, name] of first.entries()) {
     const kind = kindOf(name);

@@ -18,7 +18,7 @@ import { resolveDevice } from "../tensor/device.js";
 import { Lane, withSignal } from "../tensor/lane.js";
 import type { ResolvedBackbone } from "./config.js";
 import { parseLayout } from "./layout.js";
-import type { ModelGeometry, ModelInputs, Prefix, RestOptions, RunOptions } from "./types.js";
+import type { ForwardOptions, ModelGeometry, ModelInputs, Prefix, RestOptions, RunOptions } from "./types.js";
 
 const runtimeSchema = z.strictObject({
   /** Decides every initial value. */
@@ -63,12 +63,11 @@ export abstract class AegirModel<Output> {
   }
 
   /** The whole model. @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_NON_FINITE naming the input; ERR_DISPOSED; ERR_ABORTED */
-  async forward(inputs: ModelInputs, options: RunOptions = {}): Promise<Output> {
+  async forward(inputs: ModelInputs, options: ForwardOptions = {}): Promise<Output> {
     const input = this.nativeInput(inputs, options);
+    const lane = options.lane?.native ?? this.lane;
     return this.wrap(
-      await withSignal(options.signal, (cancel) =>
-        addon().modelForward(this.lane, this.native, input, cancel),
-      ),
+      await withSignal(options.signal, (cancel) => addon().modelForward(lane, this.native, input, cancel)),
     );
   }
 

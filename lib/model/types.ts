@@ -1,4 +1,5 @@
 import type { Interval, NativePrefix, NativeState, NativeTensor } from "../native/contract.js";
+import type { Lane } from "../tensor/lane.js";
 
 /** Tokens of a batch. Tensors are read when the job runs and stay the caller's. */
 export interface ModelInputs {
@@ -26,6 +27,11 @@ export interface RunOptions {
   dropout?: { rate: number; seed: number };
   /** Cancels the job between two layers: the promise rejects with ERR_ABORTED. */
   signal?: AbortSignal;
+}
+
+export interface ForwardOptions extends RunOptions {
+  /** Where to run, in place of the model's own lane: several lanes may read one model while nothing changes its parameters. */
+  lane?: Lane;
 }
 
 export interface RestOptions extends RunOptions {
@@ -63,6 +69,29 @@ export interface AnnotatorOutput extends OutputCommon {
 export interface CausalLMOutput extends OutputCommon {
   /** (B,T,V), zero at padded positions. */
   logits: NativeTensor;
+}
+
+/** One token of each sequence. Tensors are read when the job runs and stay the caller's. */
+export interface StepInputs {
+  /** (B) i64 */
+  inputIds: NativeTensor;
+  /** (B) i64; absent: role 0. */
+  roleIds?: NativeTensor;
+  /** Continues the sequences from here; absent: they start. */
+  state?: NativeState;
+}
+
+export interface StepOutput {
+  /** (B,V) */
+  logits: NativeTensor;
+  /** After the token. */
+  state: NativeState;
+  /** By the decoding kernels; false: by `forward` (on a GPU, at the start of sequences, for odd head sizes). */
+  decoded: boolean;
+  interval: Interval;
+  /** Frees every tensor of the output. */
+  dispose(): void;
+  [Symbol.dispose](): void;
 }
 
 /** The computation up to the first stage's encoder; `rest` completes it, as often as wanted. */

@@ -328,6 +328,47 @@ export interface ModelOutput extends Timed {
   boundaryRates: number[];
 }
 
+export interface StepInput {
+  /** (B) i64, one token of each sequence. */
+  inputIds: NativeTensor;
+  /** (B) i64, absent: role 0. */
+  roleIds?: NativeTensor;
+  state?: NativeState;
+}
+
+export interface StepOutput extends Timed {
+  /** (B,V) */
+  logits: NativeTensor;
+  state: NativeState;
+  /** By the decoding kernels; false: by the model's forward (on a GPU, at the start of sequences, for odd head sizes). */
+  decoded: boolean;
+}
+
+export interface GenerateInput {
+  /** (V) after the last token of `state`, of one sequence. */
+  logits: NativeTensor;
+  state: NativeState;
+  /** Tokens to draw. */
+  count: number;
+  /** 0: the most probable token. */
+  temperature: number;
+  /** 0: all. */
+  topK: number;
+  topP: number;
+  /** Ids that end the sequence. */
+  stop: number[];
+  role: number;
+}
+
+export interface GenerateOutput extends Timed {
+  ids: number[];
+  /** At a stop id, which is not among `ids`. */
+  stopped: boolean;
+  /** (V) after the last of `ids`. */
+  logits: NativeTensor;
+  state: NativeState;
+}
+
 /** The primary's computation up to the first stage's encoder output (flat layouts: the first block). */
 export interface NativePrefix {
   readonly disposed: boolean;
@@ -619,6 +660,21 @@ export interface NativeAddon {
     rest: RestInput,
     cancel?: NativeCancelToken,
   ): Promise<ModelOutput>;
+  /** One token of each sequence of a causal language model, no graph; the given state stays as it is. */
+  modelStep(
+    lane: NativeLane,
+    module: NativeModule,
+    input: StepInput,
+    cancel?: NativeCancelToken,
+  ): Promise<StepOutput>;
+  /** Draws tokens one after another, each fed back; the given state stays as it is. */
+  modelGenerate(
+    lane: NativeLane,
+    module: NativeModule,
+    input: GenerateInput,
+    generator: NativeGenerator,
+    cancel?: NativeCancelToken,
+  ): Promise<GenerateOutput>;
   /** A prefix of the chosen rows (repeats allowed): one prefix serves several routings. rows (R) i64. */
   prefixSelectRows(
     lane: NativeLane,

@@ -1,8 +1,11 @@
+import path from "node:path";
+import { type CsvOptions, readCsv } from "../data/csv.js";
 import type { Serialiser } from "../data/serialise.js";
-import type { Table, Task } from "../data/types.js";
+import type { EncodedExample, Table, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { encodeTargets } from "./examples.js";
-import { type LogitsOf, type PredictOptions, predict } from "./predict.js";
+import { type LogitsOf, type Prediction, type PredictOptions, predict } from "./predict.js";
+import { Meter } from "./progress.js";
 
 /** What a model says of one column (CTA), or of a subject column and one column (CPA). */
 export interface ColumnAnnotation {
@@ -24,15 +27,20 @@ export interface Annotator {
   labels: readonly string[];
   serialiser: Serialiser;
   logitsOf: LogitsOf;
+  /** Batches that `logitsOf` may have under way at a time; default 1. */
+  concurrency?: number;
 }
 
-export interface AnnotateOptions extends PredictOptions {
-  /** Columns to annotate; absent: all (CPA: all but the subject column). */
-  columns?: number[];
+interface TableOptions {
   /** CPA: the subject column, default 0. */
   mainColumn?: number;
   /** Refuse wider tables, which are hardly ever tables; default 2000. */
   maxColumns?: number;
+}
+
+export interface AnnotateOptions extends PredictOptions, TableOptions {
+  /** Columns to annotate; absent: all (CPA: all but the subject column). */
+  columns?: number[];
 }
 
 /**
@@ -42,10 +50,113 @@ export interface AnnotateOptions extends PredictOptions {
 export async function annotateTable(
   annotator: Annotator,
   table: Table,
-  { columns, mainColumn = 0, maxColumns = 2000, ...options }: AnnotateOptions = {},
+  { columns, mainColumn, maxColumns, ...options }: AnnotateOptions = {},
 ): Promise<ColumnAnnotation[]> {
-  checkTable(table, maxColumns);
-  const { task, labels, serialiser, logitsOf } = annotator;
+  const targets = await encodeTable(annotator, table, table.name, { columns, mainColumn, maxColumns });
+  const { labels, logitsOf, concurrency } = annotator;
+  const examples = targets.map(({ example }) => example);
+  const settings = { task: table.name, concurrency, ...options };
+  const predictions = await predict(logitsOf, examples, labels.length, settings);
+  return targets.map((target, i) => annotation(target, predictions[i]!, labels));
+}
+
+export interface AnnotateFilesOptions extends Omit<PredictOptions, "task">, TableOptions {
+  csv?: CsvOptions;
+}
+
+/** What became of one file: its columns' annotations, or the error that says why there are none. */
+export interface FileAnnotations {
+  /** As given. */
+  file: string;
+  columns: ColumnAnnotation[];
+  error: AegirError | null;
+  /** What the reader had to mend. */
+  warnings: string[];
+}
+
+/** Columns that are batched together, of as many tables as have them. */
+const WINDOW = 512;
+
+/**
+ * Annotates the columns of CSV files, in the files' order. Columns of several tables share batches, and files are read while the model
+ * works. Results name a table by its file's name, or by the path as given where two files have the same name. A file that cannot be
+ * read or annotated gets its `error` (ERR_DATA), and the others go on.
+ * @throws AegirError ERR_ABORTED; ERR_CONFIG naming an option
+ */
+export async function annotateFiles(
+  annotator: Annotator,
+  files: readonly string[],
+  { csv, mainColumn, maxColumns, onProgress, ...options }: AnnotateFilesOptions = {},
+): Promise<FileAnnotations[]> {
+  const results = files.map((file): FileAnnotations => ({ file, columns: [], error: null, warnings: [] }));
+  const names = tableNames(files);
+  const { concurrency, labels, logitsOf } = annotator;
+  const settings: PredictOptions = { task: "annotate", concurrency, ...options };
+  // Of a single file columns are counted, else files.
+  if (files.length === 1) settings.onProgress = onProgress;
+  const meter = new Meter("annotate", files.length, files.length > 1 ? onProgress : undefined);
+
+  let open: Target[] = [];
+  let underway: Promise<unknown> = Promise.resolve();
+  /** Hands the open window to the model once it is done with the last one. */
+  const turnWindow = async (filesRead: number) => {
+    const window = open;
+    open = [];
+    await underway;
+    underway = predict(
+      logitsOf,
+      window.map(({ example }) => example),
+      labels.length,
+      settings,
+    ).then((predictions) => {
+      for (const [i, target] of window.entries())
+        results[target.file]!.columns.push(annotation(target, predictions[i]!, labels));
+      meter.report(filesRead);
+    });
+    // Its failure is met at the next await of it, maybe after some reading.
+    underway.catch(() => {});
+  };
+  for (const [i, file] of files.entries()) {
+    if (options.signal?.aborted) throw new AegirError("ERR_ABORTED", `annotate: interrupted before ${file}`);
+    try {
+      const table = await readCsv(file, csv);
+      results[i]!.warnings = table.warnings;
+      const targets = await encodeTable(annotator, table, file, { mainColumn, maxColumns });
+      open.push(...targets.map((target) => ({ ...target, file: i, table: names[i]! })));
+    } catch (error) {
+      if (!(error instanceof AegirError && error.code === "ERR_DATA")) throw error;
+      results[i]!.error = error;
+    }
+    if (open.length >= WINDOW) await turnWindow(i + 1);
+  }
+  await turnWindow(files.length);
+  await underway;
+  return results;
+}
+
+/** A column on its way through the model. */
+interface Target {
+  example: EncodedExample;
+  table: string;
+  column: number;
+  mainColumn?: number;
+  header: string | null;
+  /** Position among the files. */
+  file: number;
+}
+
+/** @param shown names the table in errors. @throws AegirError ERR_DATA */
+async function encodeTable(
+  { task, serialiser }: Annotator,
+  table: Table,
+  shown: string,
+  {
+    columns,
+    mainColumn = 0,
+    maxColumns = 2000,
+  }: Pick<AnnotateOptions, "columns" | "mainColumn" | "maxColumns">,
+): Promise<Target[]> {
+  checkTable(table, shown, maxColumns);
   const subject = task === "cpa" ? { mainColumn } : {};
   const chosen =
     columns ?? [...table.columns.keys()].filter((column) => task === "cta" || column !== mainColumn);
@@ -53,27 +164,46 @@ export async function annotateTable(
     serialiser,
     chosen.map((column) => ({ table, column, ...subject })),
   );
-  const predictions = await predict(logitsOf, examples, labels.length, { task: table.name, ...options });
-  return predictions.map(({ label, confidence, runnerUp, runnerUpConfidence }, i) => ({
+  return examples.map((example, i) => ({
+    example,
     table: table.name,
     column: chosen[i]!,
     ...subject,
     header: table.columns[chosen[i]!]!.header,
+    file: 0,
+  }));
+}
+
+function annotation(
+  { example: _, file: __, ...target }: Target,
+  { label, confidence, runnerUp, runnerUpConfidence }: Prediction,
+  labels: readonly string[],
+): ColumnAnnotation {
+  return {
+    ...target,
     type: labels[label]!,
     confidence,
     runnerUp: runnerUp === label ? null : labels[runnerUp]!,
     runnerUpConfidence: runnerUp === label ? 0 : runnerUpConfidence,
-  }));
+  };
 }
 
-function checkTable({ name, columns }: Table, maxColumns: number): void {
+/** File names, or paths as given where two names are equal. */
+function tableNames(files: readonly string[]): string[] {
+  const times = new Map<string, number>();
+  const basenames = files.map((file) => path.basename(file));
+  for (const name of basenames) times.set(name, (times.get(name) ?? 0) + 1);
+  return files.map((file, i) => (times.get(basenames[i]!)! > 1 ? file : basenames[i]!));
+}
+
+function checkTable({ columns }: Table, shown: string, maxColumns: number): void {
   if (columns.length === 0 || columns.every((column) => column.cells.every((cell) => cell.trim() === ""))) {
-    throw new AegirError("ERR_DATA", `${name}: the table is empty: no column has a value`);
+    throw new AegirError("ERR_DATA", `${shown}: the table is empty: no column has a value`);
   }
   if (columns.length > maxColumns) {
     throw new AegirError(
       "ERR_DATA",
-      `${name}: ${columns.length} columns, more than the limit of ${maxColumns}; is it a table? Raise maxColumns (--max-columns) if so`,
+      `${shown}: ${columns.length} columns, more than the limit of ${maxColumns}; is it a table? Raise maxColumns (--max-columns) if so`,
     );
   }
 }

@@ -3,6 +3,7 @@ import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, ModelRuntime } from "../model/index.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
+import { Lane } from "../tensor/lane.js";
 import { type LogitsOf, modelLogits } from "./predict.js";
 import { type RunConfig, readRunConfig } from "./runFolder.js";
 import { swarmLogits } from "./swarmPredict.js";
@@ -20,15 +21,27 @@ export interface LoadedRun extends Disposable {
   /** Null for a single model. */
   swarm: SwarmOrchestrator | null;
   logitsOf: LogitsOf;
+  /** Batches that are worth having under way at a time. */
+  concurrency: number;
   dispose(): void;
 }
+
+export type LoadRunOptions = ModelRuntime & {
+  /** Batches of a single model run on so many lanes side by side; default 1. */
+  lanes?: number;
+};
 
 /**
  * The model of a supervised run, or the swarm of a parl run, with its best weights.
  * @throws AegirError ERR_CHECKPOINT where `dir` is no run folder, has no weights, a file is damaged, or the weights are of
  *   other geometry than its configuration; ERR_CONFIG for a pretraining run, which has no labels
  */
-export async function loadRun(dir: string, runtime: ModelRuntime = {}): Promise<LoadedRun> {
+export async function loadRun(
+  dir: string,
+  { lanes: laneCount = 1, ...runtime }: LoadRunOptions = {},
+): Promise<LoadedRun> {
+  if (!(Number.isInteger(laneCount) && laneCount >= 1))
+    throw new AegirError("ERR_CONFIG", `loadRun.lanes: expected a whole number from 1, got ${laneCount}`);
   const config = await readRunConfig(dir);
   const task = config.task ?? "cta";
   const serialiser = new Serialiser(config.serialise);
@@ -43,17 +56,27 @@ export async function loadRun(dir: string, runtime: ModelRuntime = {}): Promise<
     const { swarm, dispose } = await loadSwarm(dir, config, runtime);
     const { primary: model } = swarm;
     const logitsOf = swarmLogits(swarm);
-    return { ...shared, labels: model.labels, model, swarm, logitsOf, dispose, [Symbol.dispose]: dispose };
+    const parts = { labels: model.labels, model, swarm, logitsOf, concurrency: 1 };
+    return { ...shared, ...parts, dispose, [Symbol.dispose]: dispose };
   }
   const model = await loadAnnotatorModel(dir, { name: "model", ...runtime });
-  const dispose = () => model.dispose();
-  const logitsOf = modelLogits(model);
+  const { threads } = runtime;
+  const lanes =
+    laneCount === 1
+      ? []
+      : Array.from({ length: laneCount }, (_, i) => new Lane({ name: `model ${i}`, threads }));
+  const dispose = () => {
+    model.dispose();
+    for (const lane of lanes) void lane.close();
+  };
   return {
     ...shared,
     labels: model.labels,
     model,
     swarm: null,
-    logitsOf,
+    logitsOf: modelLogits(model, lanes),
+    // One more than run: the next batch is ready when a lane is free.
+    concurrency: laneCount + 1,
     dispose,
     [Symbol.dispose]: dispose,
   };

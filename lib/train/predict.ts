@@ -3,6 +3,8 @@ import type { Batch, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation } from "../model/index.js";
 import { batchInput } from "../model/index.js";
+import type { Lane } from "../tensor/lane.js";
+import { runPool } from "./pool.js";
 import { Meter, type ProgressListener } from "./progress.js";
 
 /** What a head says of one column. */
@@ -22,6 +24,8 @@ export type LogitsOf = (batch: Batch) => Promise<Float32Array>;
 export interface PredictOptions {
   /** Rows of a batch at most. */
   rows?: number;
+  /** Batches under way at a time, default 1. */
+  concurrency?: number;
   signal?: AbortSignal;
   onProgress?: ProgressListener;
   /** Name in progress. */
@@ -33,28 +37,36 @@ export async function predict(
   logitsOf: LogitsOf,
   examples: readonly EncodedExample[],
   classes: number,
-  { rows = 64, signal, onProgress, task = "evaluation" }: PredictOptions = {},
+  { rows = 64, concurrency = 1, signal, onProgress, task = "evaluation" }: PredictOptions = {},
 ): Promise<Prediction[]> {
   const predictions = new Array<Prediction>(examples.length);
   const meter = new Meter(task, examples.length, onProgress);
+  const batches = evaluationBatches(examples, { rows });
   let done = 0;
-  for (const batch of evaluationBatches(examples, { rows })) {
-    if (signal?.aborted) throw new AegirError("ERR_ABORTED", `${task}: interrupted after ${done} columns`);
-    const logits = await logitsOf(batch);
-    for (let i = 0; i < batch.size; i++) {
-      predictions[batch.rows[i]!] = twoBest(logits.subarray(i * classes, (i + 1) * classes));
+  const takeBatches = async () => {
+    for (const batch of batches) {
+      if (signal?.aborted) throw new AegirError("ERR_ABORTED", `${task}: interrupted after ${done} columns`);
+      const logits = await logitsOf(batch);
+      for (let i = 0; i < batch.size; i++) {
+        predictions[batch.rows[i]!] = twoBest(logits.subarray(i * classes, (i + 1) * classes));
+      }
+      done += batch.size;
+      meter.report(done);
     }
-    done += batch.size;
-    meter.report(done);
-  }
+  };
+  await runPool(
+    Array.from({ length: concurrency }, () => takeBatches),
+    concurrency,
+  );
   return predictions;
 }
 
-/** The logits of a model by itself. */
-export function modelLogits(model: AegirForColumnAnnotation): LogitsOf {
+/** The logits of a model by itself; with `lanes`, of a model whose parameters stay, each batch on the lane with the least to do. */
+export function modelLogits(model: AegirForColumnAnnotation, lanes: readonly Lane[] = []): LogitsOf {
   return async (batch) => {
     using inputs = batchInput(batch);
-    using output = await model.forward(inputs);
+    const lane = lanes.toSorted((a, b) => a.pending - b.pending)[0];
+    using output = await model.forward(inputs, { lane });
     return output.logits.data() as Float32Array;
   };
 }

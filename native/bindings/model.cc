@@ -9,6 +9,7 @@
 #include "native/bindings/convert.h"
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
+#include "native/bindings/state.h"
 #include "native/model/graphed_forward.h"
 #include "native/model/heads.h"
 
@@ -20,52 +21,6 @@ using model::BackboneConfig;
 using model::BlockSpec;
 using model::Model;
 using model::StageConfig;
-
-class StateHandle : public Handle<StateHandle, AegirState> {
- public:
-  static constexpr const char* kName = "State";
-  static constexpr bool kScoped = true;
-
-  explicit StateHandle(const Napi::CallbackInfo& info) : Handle(info) {}
-
-  template <class Visit>
-  static void eachTensor(const AegirState& state, Visit visit) {
-    for (const auto& [name, tensor] : state.tensors()) visit(tensor);
-  }
-
-  // Handles that keep their graph, unlike a state dict's: gradients flow from the final state.
-  Napi::Value tensors(const Napi::CallbackInfo& info) {
-    auto record = Napi::Object::New(info.Env());
-    for (const auto& [name, tensor] : native().tensors()) record.Set(name, wrapTensor(info.Env(), tensor));
-    return record;
-  }
-  Napi::Value innerKv(const Napi::CallbackInfo& info) {
-    auto list = Napi::Array::New(info.Env());
-    for (const auto& layer : layersArg(info[0])) {
-      if (layer.attKv.defined()) list.Set(list.Length(), wrapTensor(info.Env(), layer.attKv));
-    }
-    return list;
-  }
-  Napi::Value innerShift(const Napi::CallbackInfo& info) {
-    auto list = Napi::Array::New(info.Env());
-    for (const auto& layer : layersArg(info[0])) {
-      for (const auto& vector : {layer.attXPrev, layer.ffnXPrev}) {
-        if (vector.defined()) list.Set(list.Length(), wrapTensor(info.Env(), vector));
-      }
-    }
-    return list;
-  }
-  Napi::Value selectRows(const Napi::CallbackInfo& info) {
-    return makeHandle<StateHandle>(info.Env(), native().selectRows(tensorArg(info[0], "rows")));
-  }
-
- private:
-  // Of the innermost stage where `stage` is absent.
-  std::vector<model::BlockState> layersArg(const Napi::Value& stage) {
-    const int64_t innermost = native().innermost();
-    return native().innerLayers(isAbsent(stage) ? innermost : integerArg(stage, "stage", 0, innermost));
-  }
-};
 
 using SharedPrefix = std::shared_ptr<const model::Prefix>;
 

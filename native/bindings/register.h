@@ -14,6 +14,7 @@ void registerInfo(Napi::Env env, Napi::Object exports);
 void registerModule(Napi::Env env, Napi::Object exports);
 void registerBackward(Napi::Env env, Napi::Object exports);
 void registerModel(Napi::Env env, Napi::Object exports);
+void registerDecode(Napi::Env env, Napi::Object exports);
 void registerKernels(Napi::Env env, Napi::Object exports);
 void registerSwarm(Napi::Env env, Napi::Object exports);
 void registerRl(Napi::Env env, Napi::Object exports);

@@ -14,6 +14,7 @@
 
 #include "native/core/error.h"
 #include "native/cuda/table.h"
+#include "native/kernels/ngram_hash.h"
 #include "native/kernels/sequence_layout.h"
 
 namespace aegir::kernels {
@@ -22,45 +23,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
 constexpr int64_t longestNgram = cuda::maxNgramSizes;
-
-uint64_t mix(uint64_t h) {
-  h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
-  h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
-  return h ^ (h >> 33);
-}
-
-// One sequence's ids with what came before it.
-struct Ids {
-  const int64_t* ids;
-  const int64_t* history;  // of `past` ids, or null
-  int64_t past;
-
-  // The id i tokens before token t, -1 where there is none.
-  int64_t before(int64_t t, int64_t i) const {
-    if (i <= t) return ids[t - i];
-    const int64_t at = past + t - i;
-    return history != nullptr && at >= 0 ? history[at] : -1;
-  }
-};
-
-// visit(index of the size, bucket) for every n-gram that ends at token t.
-template <class Visit>
-void eachNgram(const Ids& ids, int64_t t, const std::vector<int64_t>& sizes, uint64_t buckets,
-               const Visit& visit) {
-  uint64_t hash = 0, power = 1;
-  int64_t read = 0;
-  for (size_t j = 0; j < sizes.size(); ++j) {
-    for (; read < sizes[j]; ++read, power *= hashBase) {
-      const int64_t id = ids.before(t, read);
-      if (id < 0) return;
-      hash += (static_cast<uint64_t>(id) + 1) * power;
-    }
-    const uint64_t bucket = mix(hash + static_cast<uint64_t>(sizes[j]) * hashBase) % buckets;
-    visit(static_cast<int64_t>(j), static_cast<int64_t>(bucket));
-  }
-}
 
 struct Ngrams {
   at::Tensor ids, history;

@@ -28,6 +28,42 @@ CausalLM::CausalLM(const InitContext& context, std::shared_ptr<const BackboneCon
     : Model(context, config) {
   const int64_t d = config->stages[0].dModel;
   head_ = register_module("head", std::make_shared<Linear>(normal(context, {config->vocabSize, d}, 0.02)));
+  decoder_ = std::make_unique<const Decoder>(*this, config);
+}
+
+namespace {
+
+void checkStepIds(const char* name, const at::Tensor& ids, int64_t rows, int64_t size) {
+  check(ids.scalar_type() == at::kLong, ErrorCode::Dtype, name, ": expected i64, got ", ids.scalar_type());
+  check(ids.dim() == 1 && ids.size(0) == rows && rows > 0, ErrorCode::Shape, name,
+        ": expected (B) ids, one a sequence, got ", ids.sizes());
+  const auto values = ids.accessor<int64_t, 1>();
+  for (int64_t b = 0; b < rows; ++b) {
+    check(values[b] >= 0 && values[b] < size, ErrorCode::Argument, name, ": every id must lie in 0..",
+          size - 1, "; got ", values[b]);
+  }
+}
+
+}  // namespace
+
+at::Tensor CausalLM::advance(const StepInput& input, AegirState& state) {
+  const StepInput given{input.ids.cpu(), input.roles.defined() ? input.roles.cpu() : input.roles};
+  const int64_t rows = given.ids.dim() == 1 ? given.ids.size(0) : 0;
+  checkStepIds("inputIds", given.ids, rows, config()->vocabSize);
+  if (given.roles.defined()) checkStepIds("roleIds", given.roles, rows, config()->numRoles);
+  if (!decodes(state)) {
+    ModelInput whole;
+    whole.inputIds = given.ids.unsqueeze(1);
+    if (given.roles.defined()) whole.roleIds = given.roles.unsqueeze(1);
+    whole.state = &state;
+    auto output = forward(whole);
+    state = output.state;
+    return output.logits.squeeze(1);
+  }
+  state.checkGeometry(*config(), "state");
+  const int64_t sequences = state.stages[0].encoder[0].attKv.size(0);
+  check(sequences == rows, ErrorCode::Shape, "state: is of ", sequences, " sequences, the input has ", rows);
+  return decoder_->step(given.ids, given.roles, state);
 }
 
 void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "native/model/backbone.h"
+#include "native/model/decode.h"
 
 namespace aegir::model {
 
@@ -38,10 +39,23 @@ class Model : public torch::nn::Module {
   std::shared_ptr<Backbone> backbone_;
 };
 
+// One token for each of B sequences.
+struct StepInput {
+  at::Tensor ids;    // (B) i64
+  at::Tensor roles;  // (B) i64 or undefined: role 0
+};
+
 // Next-byte prediction: logits of every position.
 class CausalLM : public Model {
  public:
   CausalLM(const InitContext& context, std::shared_ptr<const BackboneConfig> config);
+
+  // The logits (B,V) after one more token, without a graph; `state` is advanced, in place where the decoder
+  // serves: it must be a copy that no one else holds, or the start of sequences. The same as forward of (B,1)
+  // tokens to rounding. Throws ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT or ERR_NON_FINITE naming the input.
+  at::Tensor advance(const StepInput& input, AegirState& state);
+  // Whether the decoder serves from here on.
+  bool decodes(const AegirState& state) const { return decoder_->serves(state); }
 
  protected:
   void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
@@ -49,6 +63,7 @@ class CausalLM : public Model {
 
  private:
   std::shared_ptr<Linear> head_;
+  std::unique_ptr<const Decoder> decoder_;
 };
 
 // What an annotation head reads of a sequence: mean or maximum over the tokens of poolMask, mean over the

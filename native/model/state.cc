@@ -1,6 +1,7 @@
 #include "native/model/state.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/isfinite.h>
 
@@ -111,6 +112,34 @@ AegirState AegirState::firstRows(int64_t count) const {
     if (slot.tensor->defined()) *slot.tensor = slot.tensor->narrow(0, 0, count).clone();
   }
   return first;
+}
+
+AegirState AegirState::copy() const {
+  AegirState copied = *this;
+  for (const auto& slot : copied.slots()) {
+    if (slot.tensor->defined()) *slot.tensor = slot.tensor->detach().clone(at::MemoryFormat::Contiguous);
+  }
+  return copied;
+}
+
+bool AegirState::begunOnCpu() const {
+  const auto there = [](const at::Tensor& x) { return x.defined() && x.is_cpu() && x.is_contiguous(); };
+  const auto stackThere = [&](const std::vector<BlockState>& blocks, const std::vector<BlockSpec>& specs) {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const auto& [attXPrev, attKv, ffnXPrev] = blocks[i];
+      if (!there(attXPrev) || !there(attKv) || !(specs[i].swiGlu || there(ffnXPrev))) return false;
+    }
+    return true;
+  };
+  if (config_->ngrams.history() > 0 && !there(ngramHistory)) return false;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const auto& geometry = config_->stages[i];
+    const bool inner = i + 1 == stages.size();
+    if (!stackThere(stages[i].encoder, geometry.encoder)) return false;
+    if (!inner && !(there(stages[i].lastHidden) && there(stages[i].lastValue))) return false;
+    if (!stackThere(stages[i].decoder, geometry.decoder)) return false;
+  }
+  return true;
 }
 
 namespace {

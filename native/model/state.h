@@ -51,6 +51,11 @@ class AegirState {
   // Copies of the first `count` sequences' states.
   AegirState firstRows(int64_t count) const;
 
+  // The same values in tensors of their own, contiguous and without a graph.
+  AegirState copy() const;
+  // Whether every tensor is there and lies contiguous on the CPU.
+  bool begunOnCpu() const;
+
   // Throws ERR_SHAPE naming `what` where the state is of another geometry.
   void checkGeometry(const BackboneConfig& config, const char* what) const;
   // Throws ERR_SHAPE where the state is not one of this geometry and `sequences` sequences, ERR_NON_FINITE

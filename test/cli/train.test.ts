@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -131,6 +131,36 @@ describe("train, evaluate, annotate", () => {
       expect(stderr).toMatch(new RegExp(`^error \\[ERR_DATA\\]: .*${name}`));
       expect(existsSync(join(dir, "never.json"))).toBe(false);
     }
+  });
+
+  test("of several files the good ones are written, the others named", async () => {
+    if (!existsSync(join(dir, "run"))) throw new Error("needs the run of the first test");
+    for (const name of ["one", "two"]) {
+      await mkdir(join(dir, name));
+      await writeFile(join(dir, name, "t.csv"), "city;price\nParis;12.50\nLyon;3.00\n");
+    }
+    await writeFile(join(dir, "only.csv"), "Kennung;Ort\n");
+    const files = ["one/t.csv", "only.csv", "none.csv", "two/t.csv"];
+    const { code, stdout, stderr } = await aegir(["annotate", "run", ...files, "--json", "--quiet"], dir);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).map(({ table }: { table: string }) => table)).toEqual([
+      "one/t.csv",
+      "one/t.csv",
+      "two/t.csv",
+      "two/t.csv",
+    ]);
+    const lines = stderr.trim().split("\n");
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toMatch(/^error \[ERR_DATA\]: only.csv: a header and no rows/);
+    expect(lines[1]).toMatch(/^error \[ERR_DATA\]: none.csv: no such file/);
+
+    const all = await aegir(["annotate", "run", "only.csv", "none.csv", "--out", "never.json"], dir);
+    expect(all.code).toBe(1);
+    expect(all.stderr).toMatch(/ERR_DATA\]: none of the files.*\n.*only.csv.*\n.*none.csv/);
+    expect(existsSync(join(dir, "never.json"))).toBe(false);
+    const asData = await aegir(["annotate", "run", "only.csv", "--header", "no", "--json", "--quiet"], dir);
+    expect(asData.code, asData.stderr).toBe(0);
+    expect(JSON.parse(asData.stdout)).toHaveLength(2);
   });
 
   test.each(["train", "train supervised", "train pretrain", "train parl", "evaluate", "annotate", "demo"])(

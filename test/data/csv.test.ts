@@ -102,6 +102,18 @@ describe("CSV as people have it", () => {
     expect(table.rows).toBe(text.trim().split("\n").length - (expected ? 1 : 0));
   });
 
+  it("takes a single record for a header where it holds no value", async () => {
+    await expect(parseCsv("t", "foo;bar\n")).rejects.toThrow("t: a header and no rows");
+    for (const [text, options] of [
+      ["foo;12\n", {}],
+      ["foo;bar\n", { header: false }],
+    ] as const)
+      expect(await parseCsv("t", text, options)).toMatchObject({
+        rows: 1,
+        columns: [{ cells: ["foo"] }, {}],
+      });
+  });
+
   it("keeps duplicate and missing header names and says so", async () => {
     const table = await parseCsv("t", "a,a,\n1,2,\n3,4,\n", { header: true });
     expect(table.columns.map((column) => column.header)).toEqual(["a", "a", null]);

@@ -53,7 +53,7 @@ async function annotate(run: string, files: string[], flags: AnnotateFlags): Pro
       const { mainColumn, maxColumns } = flags;
       const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
       const onProgress = view.update.bind(view);
-      return annotateFiles(annotator, files, { mainColumn, maxColumns, csv, signal, onProgress });
+      return await annotateFiles(annotator, files, { mainColumn, maxColumns, csv, signal, onProgress });
     });
     for (const { file, warnings } of flags.quiet ? [] : results)
       for (const warning of warnings) view.note(`${file}: ${warning}`);

@@ -172,7 +172,7 @@ function criticalSteps(nodes: readonly PathNode[]): number {
     inStage(stage).reduce((sum, node) => sum + (node.role === "specialist" ? 0 : stepsOf(node)), 0),
   );
   const sub = stages.map((stage) => [...sumByAgent(inStage(stage), stepsOf).values()]);
-  return new CriticalStepsMetric().forward([main], [sub])[0]!;
+  return new CriticalStepsMetric().compute([main], [sub])[0]!;
 }
 
 function sumByAgent(nodes: readonly PathNode[], value: (node: PathNode) => number): Map<string, number> {

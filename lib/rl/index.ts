@@ -21,7 +21,6 @@ export {
 } from "./loss.js";
 export {
   CriticalStepsMetric,
-  type OpenParl,
   type PARLInput,
   PARLReward,
   type PARLRewardOptions,

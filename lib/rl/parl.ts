@@ -10,11 +10,7 @@ export interface PARLRewardOptions {
   /** λ from `totalTrainingSteps` on. */
   lambdaFinal?: number;
   totalTrainingSteps?: number;
-  /** Repeat what open-parl 0.1.0 computes where that is a defect (docs/parl.md). */
-  compat?: OpenParl;
 }
-
-export type OpenParl = "open-parl-0.1.0";
 
 export interface PARLInput {
   /** (B) subagents created per episode. */
@@ -62,14 +58,8 @@ export class PARLReward {
   readonly lambdaInit: number;
   readonly lambdaFinal: number;
   readonly totalTrainingSteps: number;
-  readonly compat: OpenParl | undefined;
 
-  constructor({
-    lambdaInit = 0.1,
-    lambdaFinal = 0,
-    totalTrainingSteps = 10_000,
-    compat,
-  }: PARLRewardOptions = {}) {
+  constructor({ lambdaInit = 0.1, lambdaFinal = 0, totalTrainingSteps = 10_000 }: PARLRewardOptions = {}) {
     if (!(totalTrainingSteps > 0))
       throw new AegirError(
         "ERR_CONFIG",
@@ -78,7 +68,6 @@ export class PARLReward {
     this.lambdaInit = lambdaInit;
     this.lambdaFinal = lambdaFinal;
     this.totalTrainingSteps = totalTrainingSteps;
-    this.compat = checkCompat("PARLReward", compat);
   }
 
   /** λi + (λf − λi) · min(1, step / T). */
@@ -112,8 +101,8 @@ export class PARLReward {
   }
 
   /**
-   * Two-term form: λ · r_parallel + (1 − λ) · Q. Success is part of Q and enters once; open-parl 0.1.0 multiplies by it a second
-   * time, which differs for fractional success only, and so does `compat`.
+   * Two-term form: λ · r_parallel + (1 − λ) · Q. Success is part of Q and enters once (open-parl 0.1.0 multiplies
+   * by it a second time, which differs for fractional success only).
    */
   computeFullReward(input: PARLInput): PARLTwoTermResult {
     const lambdaAux = this.annealLambda(input.trainingStep);
@@ -121,8 +110,7 @@ export class PARLReward {
     const taskQuality = this.computeTaskQuality(input.trajectoryFeatures, input.success);
     requireSameLength("numSubagents", rParallel.length, "trajectoryFeatures", taskQuality.length);
     const instantiationComponent = rParallel.map((r) => lambdaAux * r);
-    const again = (i: number) => (this.compat ? input.success[i]! : 1);
-    const taskComponent = taskQuality.map((q, i) => (1 - lambdaAux) * again(i) * q);
+    const taskComponent = taskQuality.map((q) => (1 - lambdaAux) * q);
     const totalReward = instantiationComponent.map((r, i) => r + taskComponent[i]!);
     return { totalReward, lambdaAux, rParallel, taskQuality, instantiationComponent, taskComponent };
   }
@@ -142,15 +130,10 @@ export class PARLReward {
 
 /** CriticalSteps = Σ_t ( S_main(t) + max_i S_sub,i(t) ) of Kimi K2.5 (arXiv:2602.02276 §3). */
 export class CriticalStepsMetric {
-  /** Added to the main agent's steps at every valid t; open-parl 0.1.0 takes it (default .1) and ignores it. */
+  /** Added to the main agent's steps at every valid t. */
   readonly orchestrationOverhead: number;
-  readonly compat: OpenParl | undefined;
 
-  constructor({
-    compat,
-    orchestrationOverhead = compat ? 0.1 : 0,
-  }: { orchestrationOverhead?: number; compat?: OpenParl } = {}) {
-    this.compat = checkCompat("CriticalStepsMetric", compat);
+  constructor({ orchestrationOverhead = 0 }: { orchestrationOverhead?: number } = {}) {
     if (!(orchestrationOverhead >= 0))
       throw new AegirError(
         "ERR_CONFIG",
@@ -164,43 +147,25 @@ export class CriticalStepsMetric {
    * @param sub (B,T,N) steps of the subagents; N = 0 is allowed: the maximum of nothing is 0
    * @param mask (B,T) valid stages; absent: all
    * @returns (B)
-   * @throws AegirError ERR_SHAPE where lengths differ; under `compat` ERR_ARGUMENT for N = 0 and for a mask, which open-parl 0.1.0
-   *   does not have
    */
-  forward(
+  compute(
     main: readonly (readonly number[])[],
     sub: readonly (readonly (readonly number[])[])[],
     mask?: readonly (readonly (number | boolean)[])[],
   ): number[] {
     requireSameLength("sub", sub.length, "main", main.length);
     if (mask) requireSameLength("mask", mask.length, "main", main.length);
-    if (this.compat) refuseUnderCompat(sub, mask);
-    const overhead = this.compat ? 0 : this.orchestrationOverhead;
     return main.map((stages, b) => {
       requireSameLength(`sub[${b}]`, sub[b]!.length, `main[${b}]`, stages.length);
       if (mask) requireSameLength(`mask[${b}]`, mask[b]!.length, `main[${b}]`, stages.length);
       let total = 0;
       stages.forEach((steps, t) => {
         if (mask && !mask[b]![t]) return;
-        total += steps + overhead + Math.max(0, ...sub[b]![t]!);
+        total += steps + this.orchestrationOverhead + Math.max(0, ...sub[b]![t]!);
       });
       return total;
     });
   }
-}
-
-function refuseUnderCompat(sub: readonly (readonly (readonly number[])[])[], mask: unknown): void {
-  const empty = sub.some((stages) => stages.some((agents) => agents.length === 0));
-  if (!mask && !empty) return;
-  throw new AegirError(
-    "ERR_ARGUMENT",
-    `CriticalStepsMetric: ${mask ? "mask" : "sub with N = 0"}: open-parl 0.1.0 does not take it; leave compat out`,
-  );
-}
-
-function checkCompat(name: string, compat: string | undefined): OpenParl | undefined {
-  if (compat === undefined || compat === "open-parl-0.1.0") return compat;
-  throw new AegirError("ERR_CONFIG", `${name}.compat: expected "open-parl-0.1.0" or nothing, got ${compat}`);
 }
 
 function clamp01(x: number): number {

@@ -25,7 +25,7 @@ export function criticalStepsOf(actions: ArrayLike<number>, { main, sub }: StepC
   const n = sub.length;
   const count = actions.length / n;
   const active = Array.from({ length: count }, (_, i) => [sub.map((s, j) => (actions[i * n + j] ? s : 0))]);
-  return new CriticalStepsMetric().forward(Array(count).fill([main]), active);
+  return new CriticalStepsMetric().compute(Array(count).fill([main]), active);
 }
 
 const BLOCK = /^backbone\.stage\d+\.(?:encoder|decoder)\.\d+\./;

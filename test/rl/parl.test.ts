@@ -104,15 +104,15 @@ describe("CriticalStepsMetric", () => {
   }>("V9_critical_steps");
 
   it("agrees with the golden values", () => {
-    expectClose(new CriticalStepsMetric().forward(inputs.main_steps, inputs.sub_steps), expected);
+    expectClose(new CriticalStepsMetric().compute(inputs.main_steps, inputs.sub_steps), expected);
   });
 
   it("adds the overhead at every valid stage, takes no subagents as 0 and leaves masked stages out", () => {
     const metric = new CriticalStepsMetric({ orchestrationOverhead: 0.5 });
-    expect(metric.forward([[1, 2]], [[[], []]])).toEqual([4]);
-    expect(metric.forward([[1, Number.NaN, 2]], [[[3], [Number.NaN], [4]]], [[true, false, true]])).toEqual([
+    expect(metric.compute([[1, 2]], [[[], []]])).toEqual([4]);
+    expect(metric.compute([[1, Number.NaN, 2]], [[[3], [Number.NaN], [4]]], [[true, false, true]])).toEqual([
       11,
     ]);
-    expect(() => metric.forward([[1, 2]], [[[1]]])).toThrow(/sub\[0\]/);
+    expect(() => metric.compute([[1, 2]], [[[1]]])).toThrow(/sub\[0\]/);
   });
 });

@@ -21,6 +21,7 @@ export {
 } from "./loss.js";
 export {
   CriticalStepsMetric,
+  type OpenParlCompat,
   type PARLInput,
   PARLReward,
   type PARLRewardOptions,

@@ -531,16 +531,20 @@ export interface AdamWGroup {
   /** Multiplies the step's learning rate. */
   lrScale: number;
   weightDecay: number;
+  /** Update these by Muon; matrices only. Default false. */
+  muon?: boolean;
 }
 
 export interface AdamWOptions {
   beta1: number;
   beta2: number;
   eps: number;
+  /** Of Muon; default 0.95. */
+  momentum?: number;
 }
 
 export interface NativeOptimizer {
-  /** `step`, and per parameter `exp_avg`, `exp_avg_sq`: handles on copies. */
+  /** `step`, and per parameter `exp_avg`, `exp_avg_sq`, or `momentum` of Muon: handles on copies. */
   stateDict(): Record<string, NativeTensor>;
   loadStateDict(tensors: Record<string, NativeTensor>): void;
   dispose(): void;
@@ -717,6 +721,8 @@ export interface NativeAddon {
     cancel?: NativeCancelToken,
   ): Promise<Timed>;
 
+  /** Newton-Schulz iteration of Muon (native/optim/muon.h), for tests; (R,C) → (R,C). */
+  orthogonalise(lane: NativeLane, matrix: NativeTensor): Promise<{ matrix: NativeTensor } & Timed>;
   createAdamW(groups: AdamWGroup[], options: AdamWOptions): NativeOptimizer;
   /** Clips the global norm at clipNorm (0: off), updates, clears gradients; a non-finite norm skips the update. */
   optimizerStep(
@@ -798,7 +804,13 @@ export interface NativeAddon {
     options: ClipLossOptions,
   ): Promise<{ loss: NativeTensor; stats: ClipLossStats } & Timed>;
 
-  // Capped Bernoulli on logits z (R,n) with cap K; forbidden specialists have z = -inf.
+  // Capped Bernoulli on logits z (R,n), or (B,T,n) with B,T in place of R below, with cap K; forbidden specialists have z = -inf.
+  /** z, and -inf where not allowed (bool, z's shape or (n)) or masked (bool, z's shape without n). */
+  restrictLogits(
+    lane: NativeLane,
+    z: NativeTensor,
+    sets: { allowed?: NativeTensor; mask?: NativeTensor },
+  ): Promise<{ logits: NativeTensor } & Timed>;
   /** (R) log-probabilities of actions (R,n), or (G,R) of G draws (G,R,n), differentiable in z. */
   cappedBernoulliLogProb(
     lane: NativeLane,

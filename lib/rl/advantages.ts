@@ -55,6 +55,36 @@ export function batchAdvantages(rewards: ArrayLike<number>, rows: number, baseli
   return out;
 }
 
+/** One component of a reward. */
+export interface RewardComponent {
+  /** (G,R) as in `batchAdvantages`. */
+  values: ArrayLike<number>;
+  weight: number;
+}
+
+/**
+ * Advantages with every component normalised by itself (GDPO): (r − r̄)/(std + 1e-4) within each row's group and component, then
+ * their weighted sum, whitened over the batch. A component of small range is not drowned by one of large range; a component that
+ * does not vary within a group adds nothing to it.
+ * @param components each (G,R)
+ * @returns (G,R)
+ */
+export function gdpoAdvantages(components: readonly RewardComponent[], rows: number): Float64Array {
+  if (components.length === 0)
+    throw new AegirError("ERR_ARGUMENT", "gdpoAdvantages: expected at least 1 component, got 0");
+  const sum = new Float64Array(components[0]!.values.length);
+  for (const { values, weight } of components) {
+    if (values.length !== sum.length)
+      throw new AegirError(
+        "ERR_SHAPE",
+        `gdpoAdvantages: expected ${sum.length} values of every component, got ${values.length}`,
+      );
+    const normalised = batchAdvantages(values, rows, "grpo");
+    for (let i = 0; i < sum.length; i++) sum[i]! += weight * normalised[i]!;
+  }
+  return whiten(sum);
+}
+
 export interface GaeOptions {
   gamma?: number;
   lambda?: number;

@@ -3,9 +3,12 @@ export {
   batchAdvantages,
   type GaeOptions,
   gae,
+  gdpoAdvantages,
   groupAdvantages,
+  type RewardComponent,
   whiten,
 } from "./advantages.js";
+export { AdaptiveEntropy, AdaptiveKl } from "./controllers.js";
 export { brentBound, type CriticalPath, criticalPath, type NodeRole, type PathNode } from "./criticalPath.js";
 export {
   type ClipLossResult,
@@ -18,6 +21,7 @@ export {
 } from "./loss.js";
 export {
   CriticalStepsMetric,
+  type OpenParlCompat,
   type PARLInput,
   PARLReward,
   type PARLRewardOptions,
@@ -31,6 +35,7 @@ export {
   classWeights,
   correctReward,
   coverage,
+  criticalStepsHinge,
   finishReward,
   loglikReward,
   type ParallelRewardOptions,
@@ -41,7 +46,7 @@ export {
   routingStatistics,
   totalReward,
 } from "./rewards.js";
-export { RoutingPolicy, weightedSum } from "./routingPolicy.js";
+export { RoutingPolicy, restrictLogits, weightedSum } from "./routingPolicy.js";
 export {
   type Activations,
   type DegeneratePenalty,

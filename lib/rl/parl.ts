@@ -4,12 +4,17 @@
  */
 import { AegirError } from "../errors.js";
 
+/** Reproduces a release of open-parl with its defects (docs/parl.md §6): for comparing with numbers that it gave. */
+export type OpenParlCompat = "open-parl-0.1.0";
+
 export interface PARLRewardOptions {
   /** λ at the start of training. */
   lambdaInit?: number;
   /** λ from `totalTrainingSteps` on. */
   lambdaFinal?: number;
   totalTrainingSteps?: number;
+  /** `open-parl-0.1.0`: success enters the two-term form twice, and a negative step extrapolates λ. */
+  compat?: OpenParlCompat;
 }
 
 export interface PARLInput {
@@ -37,7 +42,7 @@ export interface PARLTwoTermResult {
   taskQuality: number[];
   /** λ · r_parallel */
   instantiationComponent: number[];
-  /** (1 − λ) · Q */
+  /** (1 − λ) · Q; under `compat` (1 − λ) · success · Q. */
   taskComponent: number[];
 }
 
@@ -58,8 +63,15 @@ export class PARLReward {
   readonly lambdaInit: number;
   readonly lambdaFinal: number;
   readonly totalTrainingSteps: number;
+  readonly compat: OpenParlCompat | undefined;
 
-  constructor({ lambdaInit = 0.1, lambdaFinal = 0, totalTrainingSteps = 10_000 }: PARLRewardOptions = {}) {
+  constructor({
+    lambdaInit = 0.1,
+    lambdaFinal = 0,
+    totalTrainingSteps = 10_000,
+    compat,
+  }: PARLRewardOptions = {}) {
+    requireCompat("PARLReward", compat);
     if (!(totalTrainingSteps > 0))
       throw new AegirError(
         "ERR_CONFIG",
@@ -68,11 +80,12 @@ export class PARLReward {
     this.lambdaInit = lambdaInit;
     this.lambdaFinal = lambdaFinal;
     this.totalTrainingSteps = totalTrainingSteps;
+    this.compat = compat;
   }
 
   /** λi + (λf − λi) · min(1, step / T). */
   annealLambda(trainingStep: number): number {
-    if (!(trainingStep >= 0))
+    if (Number.isNaN(trainingStep) || (trainingStep < 0 && !this.compat))
       throw new AegirError("ERR_ARGUMENT", `trainingStep: expected at least 0, got ${trainingStep}`);
     const done = Math.min(1, trainingStep / this.totalTrainingSteps);
     return this.lambdaInit + (this.lambdaFinal - this.lambdaInit) * done;
@@ -110,7 +123,8 @@ export class PARLReward {
     const taskQuality = this.computeTaskQuality(input.trajectoryFeatures, input.success);
     requireSameLength("numSubagents", rParallel.length, "trajectoryFeatures", taskQuality.length);
     const instantiationComponent = rParallel.map((r) => lambdaAux * r);
-    const taskComponent = taskQuality.map((q) => (1 - lambdaAux) * q);
+    const again = (i: number) => (this.compat ? input.success[i]! : 1);
+    const taskComponent = taskQuality.map((q, i) => (1 - lambdaAux) * again(i) * q);
     const totalReward = instantiationComponent.map((r, i) => r + taskComponent[i]!);
     return { totalReward, lambdaAux, rParallel, taskQuality, instantiationComponent, taskComponent };
   }
@@ -132,14 +146,24 @@ export class PARLReward {
 export class CriticalStepsMetric {
   /** Added to the main agent's steps at every valid t. */
   readonly orchestrationOverhead: number;
+  readonly compat: OpenParlCompat | undefined;
 
-  constructor({ orchestrationOverhead = 0 }: { orchestrationOverhead?: number } = {}) {
+  /** @param options.compat `open-parl-0.1.0`: the overhead is ignored, and a mask or N = 0 is refused */
+  constructor({
+    orchestrationOverhead = 0,
+    compat,
+  }: {
+    orchestrationOverhead?: number;
+    compat?: OpenParlCompat;
+  } = {}) {
+    requireCompat("CriticalStepsMetric", compat);
     if (!(orchestrationOverhead >= 0))
       throw new AegirError(
         "ERR_CONFIG",
         `CriticalStepsMetric.orchestrationOverhead: expected at least 0, got ${orchestrationOverhead}`,
       );
     this.orchestrationOverhead = orchestrationOverhead;
+    this.compat = compat;
   }
 
   /**
@@ -155,6 +179,7 @@ export class CriticalStepsMetric {
   ): number[] {
     requireSameLength("sub", sub.length, "main", main.length);
     if (mask) requireSameLength("mask", mask.length, "main", main.length);
+    if (this.compat) return compatibleSteps(main, sub, mask !== undefined);
     return main.map((stages, b) => {
       requireSameLength(`sub[${b}]`, sub[b]!.length, `main[${b}]`, stages.length);
       if (mask) requireSameLength(`mask[${b}]`, mask[b]!.length, `main[${b}]`, stages.length);
@@ -166,6 +191,28 @@ export class CriticalStepsMetric {
       return total;
     });
   }
+}
+
+/** What 0.1.0 computes: a maximum over subagents that may be negative, no overhead, no mask. */
+function compatibleSteps(
+  main: readonly (readonly number[])[],
+  sub: readonly (readonly (readonly number[])[])[],
+  masked: boolean,
+): number[] {
+  if (masked || sub.some((stages) => stages.some((agents) => agents.length === 0)))
+    throw new AegirError(
+      "ERR_ARGUMENT",
+      "CriticalStepsMetric: open-parl 0.1.0 knows neither a mask nor stages without subagents; leave compat out",
+    );
+  return main.map((stages, b) => {
+    requireSameLength(`sub[${b}]`, sub[b]!.length, `main[${b}]`, stages.length);
+    return stages.reduce((total, steps, t) => total + steps + Math.max(...sub[b]![t]!), 0);
+  });
+}
+
+function requireCompat(owner: string, compat: string | undefined): void {
+  if (compat !== undefined && compat !== "open-parl-0.1.0")
+    throw new AegirError("ERR_CONFIG", `${owner}.compat: expected "open-parl-0.1.0", got "${compat}"`);
 }
 
 function clamp01(x: number): number {

@@ -165,6 +165,16 @@ export function activationCost(activated: number, numSpecialists: number, coeffi
   return (coefficient * activated) / numSpecialists;
 }
 
+/**
+ * A budget of critical steps as a constraint: coefficient · max(0, steps − budget) / budget, 0 within the budget. Steps are counts
+ * (`criticalPath().steps`), so the term is the same on every machine.
+ */
+export function criticalStepsHinge(steps: number, budget: number, coefficient: number): number {
+  if (!(budget > 0))
+    throw new AegirError("ERR_CONFIG", `criticalStepsHinge: budget: expected more than 0, got ${budget}`);
+  return (coefficient * Math.max(0, steps - budget)) / budget;
+}
+
 /** Integral controller of the cost coefficient that holds a wanted activation rate: c += gain·(rate − target), c ≥ 0. */
 export class RateController {
   readonly target: number;

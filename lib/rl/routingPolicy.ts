@@ -5,11 +5,12 @@ import { nativeLane, type OnLane } from "./loss.js";
 
 /**
  * The capped-Bernoulli routing policy (docs/rl.md §4) of a batch: π_K(a) ∝ exp(a·z) on { a ∈ {0,1}^n : Σa ≤ K }, row by row.
- * K = n is independent Bernoulli with p = sigmoid(z). `CappedBernoulli` is the same for one row in plain numbers.
+ * K = n is independent Bernoulli with p = sigmoid(z). `CappedBernoulli` is the same for one row in plain numbers. Logits (B,T,n) are
+ * one decision at each of T decision tokens: then B,T stands for R below, in results too; `restrictLogits` masks tokens.
  * Results keep the graph into the logits where these have one; the caller disposes them.
  */
 export class RoutingPolicy {
-  /** (R,n) f32, f64 or bf16; −∞ for a forbidden specialist. n up to 128. */
+  /** (R,n) or (B,T,n), f32, f64 or bf16; −∞ for a forbidden specialist. n up to 128. */
   readonly logits: NativeTensor;
   /** K; above n it is n. */
   readonly cap: number;
@@ -62,6 +63,21 @@ export class RoutingPolicy {
     );
     return { marginals, entropy, kl };
   }
+}
+
+/**
+ * Logits of a policy with allowed sets and masked decisions: z where a specialist may be activated, −∞ elsewhere, with z's graph. A
+ * masked decision allows nothing: its only action is all-off, with log-probability, entropy, KL and gradient 0, and what its
+ * logits hold, NaN included, is never read.
+ * @param logits (R,n) or (B,T,n)
+ * @param sets allowed: bool of that shape, or (n) for all decisions; mask: bool (R) or (B,T), true for a decision
+ */
+export async function restrictLogits(
+  logits: NativeTensor,
+  sets: { allowed?: NativeTensor; mask?: NativeTensor },
+  { lane }: OnLane,
+): Promise<NativeTensor> {
+  return (await native().restrictLogits(nativeLane(lane), logits, sets)).logits;
 }
 
 /**

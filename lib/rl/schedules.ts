@@ -92,6 +92,8 @@ export interface ToggleOptions {
   lambda: number;
   /** Largest cost that keeps its reward once the group's mean reward has reached λ. */
   budget: number;
+  /** (G) weights of the mean, for enumerated rollouts their probabilities; absent: equal. */
+  weights?: ArrayLike<number>;
 }
 
 /**
@@ -103,7 +105,7 @@ export interface ToggleOptions {
 export function toggleRewards(
   rewards: ArrayLike<number>,
   costs: ArrayLike<number>,
-  { phase, lambda, budget }: ToggleOptions,
+  { phase, lambda, budget, weights }: ToggleOptions,
 ): Float64Array {
   if (costs.length !== rewards.length)
     throw new AegirError(
@@ -111,7 +113,7 @@ export function toggleRewards(
       `toggleRewards: expected one cost per reward (${rewards.length}), got ${costs.length}`,
     );
   const out = Float64Array.from(rewards);
-  const mean = out.reduce((sum, r) => sum + r, 0) / Math.max(1, out.length);
+  const mean = out.reduce((sum, r, i) => sum + r * (weights ? weights[i]! : 1 / out.length), 0);
   if (phase === "standard" || mean < lambda) return out;
   return out.map((r, i) => (costs[i]! <= budget ? r : 0));
 }

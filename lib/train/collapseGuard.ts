@@ -1,63 +1,148 @@
-import type { DegeneratePenalty } from "../rl/routingTerms.js";
+import type { PhaseKind } from "../rl/schedules.js";
 
-export type CollapseKind = "always-on" | "always-off" | "constant" | "no-entropy";
+export type CollapseKind =
+  | "always-on"
+  | "always-off"
+  | "constant"
+  | "no-entropy"
+  | "ratio-explosion"
+  | "reward-collapse";
 
-export interface CollapseWarning {
+export interface Collapse {
   kind: CollapseKind;
+  /** What it was, by which figure, and its usual cure. */
   message: string;
+  /** The sign has held for the patience: the training is to end. */
+  stop: boolean;
 }
 
-const ADVICE: Record<CollapseKind, string> = {
-  "always-on":
-    "the router activates every specialist for every row; raise the cost or lengthen the budget phases",
-  "always-off":
-    "the router activates no specialist; lower the cost, or the specialists do not help this primary",
-  constant:
-    "the router gives every row the same routing; lower the router's learning rate or raise r_finish's weight",
-  "no-entropy":
-    "the router is certain of every row and explores no more; raise the entropy bonus or lower its learning rate",
+/** What a step shows of the router's health; the names are those of metrics.jsonl. */
+export interface RouterHealth {
+  phase: PhaseKind;
+  pOn: number;
+  pOff: number;
+  pConst: number;
+  /** Nats a decision. */
+  entropy: number;
+  maxLogRatio: number;
+  /** Expected reward without the terms that λ weighs: comparable over the whole training. */
+  reward: number;
+}
+
+interface Sign {
+  metric: keyof RouterHealth | "entropy per specialist" | "reward below its best";
+  limit: number;
+  above: boolean;
+  what: string;
+  cure: string;
+}
+
+const SIGNS: Record<CollapseKind, Sign> = {
+  "always-on": {
+    metric: "pOn",
+    limit: 0.5,
+    above: true,
+    what: "the router activates every specialist for every row",
+    cure: "raise the cost (--cost, --target-rate) or lengthen the budget phases (--phase-steps)",
+  },
+  "always-off": {
+    metric: "pOff",
+    limit: 0.5,
+    above: true,
+    what: "the router activates no specialist",
+    cure: "lower the cost (--cost), warm up longer (--routing-warmup), or the specialists do not help this primary",
+  },
+  constant: {
+    metric: "pConst",
+    limit: 0.9,
+    above: true,
+    what: "the router gives every row the same routing",
+    cure: "lower the router's learning rate (--router-lr) or raise r_finish's weight (--lambda-finish)",
+  },
+  "no-entropy": {
+    metric: "entropy per specialist",
+    limit: 0.01,
+    above: false,
+    what: "the router is certain of every row and explores no more",
+    cure: "raise the entropy bonus (--entropy-bonus, --entropy-target) or lower --router-lr",
+  },
+  "ratio-explosion": {
+    metric: "maxLogRatio",
+    limit: 3,
+    above: true,
+    what: "the policy has left the one that drew the routings",
+    cure: "fewer --epochs, a lower --router-lr, a KL penalty (--kl-coef, --kl-target) or --objective k25",
+  },
+  "reward-collapse": {
+    metric: "reward below its best",
+    limit: 0.5,
+    above: true,
+    what: "the reward has fallen far below the best that it held",
+    cure: "lower --router-lr and --lr, and see which of rPerf and cost fell",
+  },
 };
 
-/** Nats per specialist under which a policy counts as certain. */
-const LOW_ENTROPY = 0.01;
+/** Steps of the running mean of the reward. */
+const REWARD_WINDOW = 20;
 
-/** Warns, once per kind and onset, when a sign of router collapse has held for `window` steps in a row. */
+/**
+ * Looks for the ways in which a router collapses: each has a figure with a limit. A sign that has held for `window` steps warns, once
+ * an onset; after `patience` steps it stops the training. Rates are judged in standard phases alone: a router that uses its whole
+ * budget is no collapse.
+ */
 export class CollapseGuard {
-  private readonly streaks = new Map<CollapseKind, number>();
+  private streaks = new Map<CollapseKind, number>();
+  private reward: { mean: number; best: number; seen: number } = { mean: 0, best: 0, seen: 0 };
 
+  /** @param patience 0: never stops */
   constructor(
     private readonly numSpecialists: number,
+    private readonly patience = 0,
     private readonly window = 15,
   ) {}
 
-  /**
-   * @param penalty of the step's `RoutingMonitor`
-   * @param entropy mean entropy of the policy over the batch, nats
-   */
-  update(penalty: DegeneratePenalty, entropy: number): CollapseWarning[] {
-    const signs: Record<CollapseKind, boolean> = {
-      "always-on": penalty.pOn > 0.5,
-      "always-off": penalty.pOff > 0.5,
-      constant: penalty.pConst > 0.9,
-      "no-entropy": entropy / this.numSpecialists < LOW_ENTROPY,
-    };
-    const warnings: CollapseWarning[] = [];
-    for (const [kind, sign] of Object.entries(signs) as [CollapseKind, boolean][]) {
-      const streak = sign ? (this.streaks.get(kind) ?? 0) + 1 : 0;
+  update(health: RouterHealth): Collapse[] {
+    const found: Collapse[] = [];
+    for (const kind of Object.keys(SIGNS) as CollapseKind[]) {
+      if (kind === "always-on" && health.phase === "budget") continue;
+      const { limit, above } = SIGNS[kind];
+      const value = this.value(kind, health);
+      const streak = (above ? value > limit : value < limit) ? (this.streaks.get(kind) ?? 0) + 1 : 0;
       this.streaks.set(kind, streak);
-      if (streak === this.window) {
-        warnings.push({ kind, message: `for ${this.window} steps ${ADVICE[kind]}` });
-      }
+      const stop = this.patience > 0 && streak === Math.max(this.patience, this.window);
+      if (streak === this.window || stop) found.push({ kind, message: describe(kind, value, streak), stop });
     }
-    return warnings;
+    return found;
   }
 
-  get state(): Record<string, number> {
-    return Object.fromEntries(this.streaks);
+  get state(): { streaks: Record<string, number>; reward: { mean: number; best: number; seen: number } } {
+    return { streaks: Object.fromEntries(this.streaks), reward: { ...this.reward } };
   }
 
-  set state(streaks: Record<string, number>) {
-    this.streaks.clear();
-    for (const [kind, streak] of Object.entries(streaks)) this.streaks.set(kind as CollapseKind, streak);
+  set state({ streaks, reward }: CollapseGuard["state"]) {
+    this.streaks = new Map(Object.entries(streaks) as [CollapseKind, number][]);
+    this.reward = { ...reward };
   }
+
+  private value(kind: CollapseKind, health: RouterHealth): number {
+    if (kind === "no-entropy") return health.entropy / this.numSpecialists;
+    if (kind === "reward-collapse") return this.rewardDrop(health.reward);
+    return health[SIGNS[kind].metric as "pOn" | "pOff" | "pConst" | "maxLogRatio"];
+  }
+
+  /** How far the running mean of the reward is below its best. */
+  private rewardDrop(reward: number): number {
+    const state = this.reward;
+    state.seen++;
+    const share = Math.max(1 / state.seen, 1 / REWARD_WINDOW);
+    state.mean += share * (reward - state.mean);
+    if (state.seen < REWARD_WINDOW) return 0;
+    if (state.seen === REWARD_WINDOW || state.mean > state.best) state.best = state.mean;
+    return state.best - state.mean;
+  }
+}
+
+function describe(kind: CollapseKind, value: number, streak: number): string {
+  const { metric, limit, above, what, cure } = SIGNS[kind];
+  return `${kind}: for ${streak} steps ${what} (${metric} ${value.toPrecision(3)}, ${above ? "over" : "under"} ${limit}); ${cure}`;
 }

@@ -21,7 +21,10 @@ export interface Validation {
 export interface Trainee {
   /** Recorded in checkpoints and compared on resume. */
   readonly geometry: unknown;
-  /** Runs training step `step` (from 0). A figure named `skipped` that is true marks a step with a non-finite gradient. */
+  /**
+   * Runs training step `step` (from 0). A figure named `skipped` that is true marks a step with a non-finite gradient; one named
+   * `stop` ends the run after this step and says why.
+   */
   step(step: number): Promise<Figures>;
   /** Whole-set validation; `score` chooses the best weights. Absent: no validation, the last weights are kept. */
   validate?(step: number): Promise<Validation>;
@@ -60,6 +63,8 @@ export interface TrainingOutcome {
   /** Steps trained, over all resumed parts. */
   steps: number;
   stoppedEarly: boolean;
+  /** Why the trainee asked for the end; null: it did not. */
+  stopReason: string | null;
   /** The weights that the model now has; null without validation. */
   best: { step: number; score: number } | null;
   /** Seconds of this call. */
@@ -71,6 +76,7 @@ export interface TrainingOutcome {
 interface LoopState {
   step: number;
   stopped: boolean;
+  stopReason?: string;
   best: { step: number; score: number } | null;
   /** Validations since the best. */
   stale: number;
@@ -82,6 +88,7 @@ const count = z.int().min(0);
 const stateSchema = z.strictObject({
   step: count,
   stopped: z.boolean(),
+  stopReason: z.string().optional(),
   best: z.strictObject({ step: count, score: z.number().nullable() }).nullable(),
   stale: count,
   metricsBytes: count,
@@ -105,11 +112,12 @@ export async function runLoop(trainee: Trainee, options: LoopOptions): Promise<T
   try {
     await loop.begin();
     await loop.run();
-    const { step, stopped, best } = loop.state;
+    const { step, stopped, stopReason = null, best } = loop.state;
     const seconds = (performance.now() - begin) / 1000;
     return {
       steps: step,
       stoppedEarly: stopped,
+      stopReason,
       best,
       seconds,
       longestStepMs: loop.longestStepMs,
@@ -152,7 +160,8 @@ class Loop {
       await this.trainStep();
       const { step } = this.state;
       const last = step === totalSteps;
-      if (this.trainee.validate && (last || step % validateEvery === 0)) await this.validate();
+      if (this.trainee.validate && (last || this.state.stopped || step % validateEvery === 0))
+        await this.validate();
       if (last || this.state.stopped || step % saveEvery === 0) await this.save();
     }
     if (this.bestWeights && this.keepsBest) this.trainee.loadWeights(this.bestWeights);
@@ -170,6 +179,8 @@ class Loop {
     const { step } = this.state;
     this.log?.write({ kind: "train", ...figures, step });
     this.meter.report(step, shown(figures, this.options.show ?? ["loss"]));
+    if (typeof figures.stop === "string")
+      Object.assign(this.state, { stopped: true, stopReason: figures.stop });
     this.skipped = figures.skipped === true ? this.skipped + 1 : 0;
     if (this.skipped >= MAX_SKIPPED) {
       await this.log?.flush();

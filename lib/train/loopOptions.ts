@@ -30,6 +30,10 @@ export function loopOptions(defaults: LoopDefaults) {
       .describe("steps of linear learning-rate warm-up"),
     finalLr: z.number().min(0).max(1).default(defaults.finalLr).describe("the cosine ends at lr times this"),
     weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
+    optimizer: z
+      .enum(["adamw", "muon"])
+      .default("adamw")
+      .describe("of the model: AdamW, or Muon for hidden matrices with AdamW for the rest"),
     clipNorm: z.number().min(0).default(1).describe("global norm that gradients are clipped to; 0: off"),
     ratioWeight: z
       .number()

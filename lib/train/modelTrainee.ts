@@ -17,10 +17,10 @@ export abstract class ModelTrainee<M extends AegirForCausalLM | AegirForColumnAn
   constructor(
     protected readonly model: M,
     protected readonly batches: TrainingBatches,
-    weightDecay: number,
+    { weightDecay, optimizer }: { weightDecay: number; optimizer: "adamw" | "muon" },
   ) {
     this.geometry = model.options;
-    this.optimizer = new AdamW([{ module: model.native }], { weightDecay });
+    this.optimizer = new AdamW([{ module: model.native }], { weightDecay, matrices: optimizer });
   }
 
   abstract step(step: number): Promise<Figures>;

@@ -17,6 +17,10 @@ const adamWSchema = z.strictObject({
   eps: z.number().positive().default(1e-8),
   /** Decoupled weight decay of the large matrices; every other group has none. */
   weightDecay: z.number().min(0).default(0.01),
+  /** `muon`: the hidden matrices by Muon (arXiv:2502.16982), all the rest by AdamW; one learning rate serves both. */
+  matrices: z.enum(["adamw", "muon"]).default("adamw"),
+  /** Of Muon. */
+  momentum: z.number().min(0).lt(1).default(0.95),
 });
 
 export type AdamWOptions = z.input<typeof adamWSchema>;
@@ -28,29 +32,41 @@ export interface OptimizedModule {
   lrScale?: number;
 }
 
+/** Tables of embeddings and the last layer learn row by row: Muon is for the matrices between them. */
+const OUTER_MATRIX = /(mbedding|ngrams|classifier|head)[\w.]*\.weight$/;
+
 /** Learning rate factor of w0, the decay's base. */
 const DECAY_BASE_LR = 2;
 
 /**
  * The optimiser groups of docs/model.md: weight decay on the large matrices alone, twice the learning rate for w0.
+ * @param muon update the hidden matrices by Muon
  */
-export function parameterGroups(modules: OptimizedModule[], weightDecay: number): AdamWGroup[] {
+export function parameterGroups(modules: OptimizedModule[], weightDecay: number, muon = false): AdamWGroup[] {
   const groups: AdamWGroup[] = [];
   for (const { module, lrScale = 1 } of modules) {
-    const byGroup = new Map<ParameterInfo["group"], string[]>();
-    for (const { name, group } of module.parameters()) {
-      byGroup.set(group, [...(byGroup.get(group) ?? []), name]);
-    }
-    for (const [group, names] of byGroup) {
-      groups.push({
+    const byGroup = new Map<string, AdamWGroup>();
+    for (const parameter of module.parameters()) {
+      const { name, group } = parameter;
+      const byMuon = muon && isHiddenMatrix(parameter);
+      const key = byMuon ? "muon" : group;
+      const found = byGroup.get(key) ?? {
         module,
-        names,
+        names: [],
         lrScale: lrScale * (group === "decayBase" ? DECAY_BASE_LR : 1),
         weightDecay: group === "matrix" ? weightDecay : 0,
-      });
+        ...(byMuon ? { muon: true } : {}),
+      };
+      found.names.push(name);
+      byGroup.set(key, found);
     }
+    groups.push(...byGroup.values());
   }
   return groups;
+}
+
+function isHiddenMatrix({ name, group, shape }: ParameterInfo): boolean {
+  return group === "matrix" && shape.length === 2 && !OUTER_MATRIX.test(name);
 }
 
 export interface StepResult {
@@ -61,13 +77,13 @@ export interface StepResult {
   interval: Interval;
 }
 
-/** AdamW (Loshchilov & Hutter, arXiv:1711.05101) over the parameters of one or more modules. */
+/** AdamW (Loshchilov & Hutter, arXiv:1711.05101) over the parameters of one or more modules, with Muon for hidden matrices where asked. */
 export class AdamW {
   private readonly native: NativeOptimizer;
 
   constructor(modules: OptimizedModule[], options: AdamWOptions = {}) {
-    const { weightDecay, ...moments } = parseOptions("AdamW options", adamWSchema, options);
-    this.native = native().createAdamW(parameterGroups(modules, weightDecay), moments);
+    const { weightDecay, matrices, ...moments } = parseOptions("AdamW options", adamWSchema, options);
+    this.native = native().createAdamW(parameterGroups(modules, weightDecay, matrices === "muon"), moments);
   }
 
   /** Clips the gradient's global norm at `clipNorm` (0: off), updates and clears the gradients. */

@@ -1,21 +1,20 @@
 import { parseOptions } from "../config.js";
-import { evaluationBatches } from "../data/batches.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
-import { type CacheOptions, SpecialistCache, type SwarmOrchestrator } from "../swarm/index.js";
+import type { SwarmOrchestrator } from "../swarm/index.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
-import { Meter, type ProgressListener } from "./progress.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
 import { openRun, type RunConfig, recordedRun, SPECIALIST_ID, startingRun } from "./runFolder.js";
 import { SharedCaches } from "./sharedCaches.js";
+import { type AnswerOptions, SpecialistAnswers } from "./specialistAnswers.js";
 import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
@@ -88,16 +87,19 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
       if (!recorded) await saveSpecialists(out, specialists, dataset.task);
     }
     const own = caches ?? cleanup.keep(new SharedCaches());
-    const cache = (examples: EncodedExample[], what: string) =>
-      own.get(what, () =>
-        fillCache(parts.swarm, examples, options.batchRows, `${name}: ${what}`, {
-          stages: caches ? undefined : parts.swarm.specialistStages,
-          signal,
-          onProgress,
-        }),
-      );
-    const held = await cache(data.validation, "specialists on validation");
-    const train = options.augment ? null : await cache(data.examples, "specialists on training");
+    const answers = (examples: EncodedExample[] | null, what: string) =>
+      specialistAnswers(parts.swarm, examples, own, what, {
+        stages: caches ? undefined : parts.swarm.specialistStages,
+        timeoutMs: options.specialistTimeout * 1000,
+        maxBytes: options.cacheBytes,
+        rows: options.batchRows,
+        task: `${name}: ${what}`,
+        signal,
+        onProgress,
+        onFailure: onWarning,
+      });
+    const held = await answers(data.validation, "specialists on validation");
+    const train = await answers(options.augment ? null : data.examples, "specialists on training");
     const trainee = cleanup.keep(new ParlTrainee(parts.swarm, { ...data, train, held }, options, onWarning));
     const outcome = await runLoop(trainee, {
       task: name,
@@ -159,18 +161,15 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
   };
 }
 
-/** What the specialists say of all examples (`stages`: absent, states of the innermost), computed in an order that depends on the examples alone. */
-function fillCache(
-  { specialists }: SwarmOrchestrator,
-  examples: EncodedExample[],
-  rows: number,
-  task: string,
-  { onProgress, ...options }: Pick<CacheOptions, "stages" | "signal"> & { onProgress?: ProgressListener },
-): Promise<SpecialistCache> {
-  const meter = new Meter(task, examples.length, onProgress);
-  return SpecialistCache.build(specialists, [...evaluationBatches(examples, { rows })], {
-    ...options,
-    overflow: "partial",
-    onProgress: (done) => meter.report(done),
-  });
+/** @param examples null: the specialists run at every batch */
+function specialistAnswers(
+  swarm: SwarmOrchestrator,
+  examples: EncodedExample[] | null,
+  caches: SharedCaches,
+  key: string,
+  { stages, ...options }: AnswerOptions & { stages: readonly (readonly number[])[] | undefined },
+): Promise<SpecialistAnswers> {
+  return examples === null
+    ? Promise.resolve(SpecialistAnswers.live(swarm, options))
+    : SpecialistAnswers.cached(swarm, examples, caches, key, stages, options);
 }

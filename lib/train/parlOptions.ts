@@ -1,7 +1,114 @@
 import { z } from "zod";
+import { AegirError } from "../errors.js";
 import { count, labelSmoothing, loopOptions } from "./loopOptions.js";
 
 const share = z.number().min(0).max(1);
+
+const swarmParts = {
+  fuse: z
+    .enum(["states", "outputs", "states+outputs"])
+    .default("states")
+    .describe("what of the specialists enters the primary"),
+  fusionMode: z
+    .enum(["weighted_sum", "gated", "concat_project"])
+    .default("weighted_sum")
+    .describe("how states are fused"),
+};
+
+const learningRates = {
+  routerLr: z.number().positive().default(1e-2).describe("learning rate of the router"),
+  fusionLrScale: z.number().positive().default(3).describe("fusion learns at lr times this"),
+  alignmentLrScale: z.number().positive().default(3).describe("alignment learns at lr times this"),
+};
+
+const rollouts = {
+  estimator: z
+    .enum(["auto", "sample", "enumerate"])
+    .default("auto")
+    .describe(
+      "routings evaluated per row: drawn, or all there are (auto: all for up to 3 specialists; at most 10)",
+    ),
+  rollouts: count.default(8).describe("joint routings drawn per row"),
+  baseline: z
+    .enum(["rloo", "mean", "grpo", "none"])
+    .optional()
+    .describe("baseline of drawn routings (default: rloo; mean under --objective k25)"),
+  normalise: z
+    .enum(["none", "gdpo"])
+    .default("none")
+    .describe("gdpo: every component of the reward by itself, in place of the baseline; drawn routings only"),
+  parallelCredit: z
+    .enum(["surrogate", "difference"])
+    .default("surrogate")
+    .describe(
+      "how r_parallel reaches the router: mean-field surrogate, or difference rewards of drawn routings",
+    ),
+};
+
+const rewards = {
+  reward: z
+    .enum(["loglik", "correct"])
+    .default("loglik")
+    .describe("r_perf: log-likelihood of the label, or class-weighted correctness"),
+  abstainBelow: share
+    .default(0)
+    .describe("a column whose largest probability is lower counts as unanswered in r_finish and correctness"),
+  cost: z.number().min(0).default(0.25).describe("what activating every specialist costs a row"),
+  targetRate: share.optional().describe("activation rate that a controller of the cost holds"),
+  stepsBudget: z
+    .number()
+    .positive()
+    .optional()
+    .describe("critical steps (blocks) beyond which a routing pays"),
+  stepsPenalty: z.number().min(0).default(1).describe("what twice that budget costs"),
+  toggle: z
+    .number()
+    .optional()
+    .describe(
+      "Toggle: in budget phases, once a row's mean r_perf reaches this, dear routings get the lowest reward",
+    ),
+  togglePercentile: z
+    .number()
+    .min(0)
+    .max(100)
+    .default(50)
+    .describe("Toggle's budget: this percentile of the activations of correct rollouts at the start"),
+  lambdaParallel: z.number().min(0).default(0.3).describe("initial weight of r_parallel"),
+  lambdaFinish: z.number().min(0).default(0.1).describe("initial weight of r_finish"),
+  lambdaSchedule: z
+    .enum(["staged", "constant"])
+    .default("staged")
+    .describe("weights over the training: in stages, or as they began"),
+  annealToZero: z.boolean().default(true).describe("anneal both weights to 0 over the last tenth"),
+};
+
+const policyUpdate = {
+  objective: z.enum(["ppo", "k25"]).default("ppo").describe("policy loss: PPO's, or Kimi K2.5's"),
+  epochs: z.number().int().min(1).max(8).default(1).describe("passes over the rollouts of a step"),
+  minibatches: count.default(1).describe("router updates a pass"),
+  accumulate: count.default(1).describe("batches whose gradients make one step"),
+  clipFrom: z.number().positive().default(0.2).describe("clipping range at the start"),
+  clipTo: z.number().positive().default(0.1).describe("clipping range at the end"),
+  clipHighScale: z.number().min(1).default(1).describe("the upper range is this times the lower"),
+  dualClip: z.number().gt(1).optional().describe("bound of the ratio for negative advantages"),
+  logAlpha: z.number().max(0).default(-0.25).describe("k25: lower bound of the log-ratio"),
+  logBeta: z.number().min(0).default(0.25).describe("k25: upper bound of the log-ratio"),
+  tau: z.number().min(0).default(0.1).describe("k25: weight of the squared log-ratio"),
+  entropyBonus: z.number().min(0).max(0.1).default(0.005).describe("weight of the policy's entropy"),
+  entropyTarget: z.number().min(0).optional().describe("nats a specialist under which the bonus grows"),
+  klCoef: z.number().min(0).default(0).describe("weight of KL(new policy, old policy)"),
+  klTarget: z.number().positive().optional().describe("nats of KL a step that an adaptive weight holds"),
+};
+
+const phases = {
+  phaseSteps: count.default(8).describe("steps of a budget-limited or standard phase"),
+  maxCap: count.optional().describe("largest cap of the budget phases (default: all specialists)"),
+  keepSingle: z.boolean().default(false).describe("every second budget phase keeps a cap of 1"),
+  routingWarmup: share
+    .default(1 / 3)
+    .describe("share of the steps with random activation before the router learns"),
+  randomShare: share.default(0.25).describe("share of rows with random activation after that"),
+};
 
 export const parlOptions = z.strictObject({
   ...loopOptions({
@@ -16,41 +123,28 @@ export const parlOptions = z.strictObject({
     saveEvery: 25,
   }),
   labelSmoothing,
-  routerLr: z.number().positive().default(1e-2).describe("learning rate of the router"),
-  fusionLrScale: z.number().positive().default(3).describe("fusion and alignment learn at lr times this"),
-  fuse: z
-    .enum(["states", "outputs", "states+outputs"])
-    .default("states")
-    .describe("what of the specialists enters the primary"),
-  fusionMode: z
-    .enum(["weighted_sum", "gated", "concat_project"])
-    .default("weighted_sum")
-    .describe("how states are fused"),
-  estimator: z
-    .enum(["auto", "sample", "enumerate"])
-    .default("auto")
-    .describe("routings evaluated per row: drawn, or all there are (auto: all for up to 3 specialists)"),
-  rollouts: count.default(8).describe("joint routings drawn per row"),
-  baseline: z.enum(["rloo", "mean", "grpo", "none"]).default("rloo").describe("baseline of drawn routings"),
-  reward: z
-    .enum(["loglik", "correct"])
-    .default("loglik")
-    .describe("r_perf: log-likelihood of the label, or class-weighted correctness"),
-  cost: z.number().min(0).default(0.25).describe("what activating every specialist costs a row"),
-  targetRate: share.optional().describe("activation rate that a controller of the cost holds"),
-  epochs: z.number().int().min(1).max(8).default(1).describe("policy updates per batch"),
-  clipFrom: z.number().positive().default(0.2).describe("clipping range at the start"),
-  clipTo: z.number().positive().default(0.1).describe("clipping range at the end"),
-  entropyBonus: z.number().min(0).max(0.1).default(0.005).describe("weight of the policy's entropy"),
-  lambdaParallel: z.number().min(0).default(0.3).describe("initial weight of r_parallel"),
-  lambdaFinish: z.number().min(0).default(0.1).describe("initial weight of r_finish"),
-  annealToZero: z.boolean().default(true).describe("anneal both weights to 0 over the last tenth"),
-  phaseSteps: count.default(8).describe("steps of a budget-limited or standard phase"),
-  keepSingle: z.boolean().default(false).describe("every second budget phase keeps a cap of 1"),
-  routingWarmup: share
-    .default(1 / 3)
-    .describe("share of the steps with random activation before the router learns"),
-  randomShare: share.default(0.25).describe("share of rows with random activation after that"),
+  ...swarmParts,
+  ...learningRates,
+  ...rollouts,
+  ...rewards,
+  ...policyUpdate,
+  ...phases,
+  collapsePatience: z
+    .number()
+    .int()
+    .min(0)
+    .default(100)
+    .describe("steps that a sign of collapse may hold before the training stops; 0: it only warns"),
+  specialistTimeout: z
+    .number()
+    .positive()
+    .default(120)
+    .describe("seconds for a batch after which a specialist has failed"),
+  cacheBytes: z
+    .number()
+    .positive()
+    .default(2 * 2 ** 30)
+    .describe("memory for the outputs of each specialist; what does not fit is run again"),
   freezePrimary: z.boolean().default(false).describe("train the router alone, from the run in init"),
   augment: z
     .boolean()
@@ -63,3 +157,28 @@ export const parlOptions = z.strictObject({
 });
 export type ParlOptions = z.input<typeof parlOptions>;
 export type ParlSettings = z.output<typeof parlOptions>;
+
+const ENUMERATED_BY_DEFAULT = 3;
+const ENUMERATION_LIMIT = 10;
+
+/** Whether all routings are evaluated. @throws AegirError ERR_CONFIG for options that contradict it */
+export function enumerates(
+  { estimator, normalise, parallelCredit }: Pick<ParlSettings, "estimator" | "normalise" | "parallelCredit">,
+  numSpecialists: number,
+): boolean {
+  const drawnOnly = normalise !== "none" || parallelCredit === "difference";
+  if (estimator === "enumerate" && drawnOnly)
+    throw new AegirError(
+      "ERR_CONFIG",
+      `trainParl: ${normalise === "none" ? "parallelCredit difference" : "normalise gdpo"} is for drawn routings; estimator: expected sample, got enumerate`,
+    );
+  if (estimator === "enumerate" && numSpecialists > ENUMERATION_LIMIT)
+    throw new AegirError(
+      "ERR_CONFIG",
+      `trainParl.estimator: enumerate needs at most ${ENUMERATION_LIMIT} specialists, got ${numSpecialists}; use sample`,
+    );
+  return (
+    estimator === "enumerate" ||
+    (estimator === "auto" && !drawnOnly && numSpecialists <= ENUMERATED_BY_DEFAULT)
+  );
+}

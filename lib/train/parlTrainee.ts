@@ -6,23 +6,23 @@ import { batchInput, type Prefix } from "../model/index.js";
 import type { NativeGenerator } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { routingPhase } from "../rl/schedules.js";
-import {
-  Activation,
-  type SpecialistCache,
-  type SpecialistResult,
-  type SwarmOrchestrator,
-} from "../swarm/index.js";
+import { Activation, type SwarmOrchestrator } from "../swarm/index.js";
 import type { TensorMap } from "./checkpoint.js";
+import { CollapseGuard, type RouterHealth } from "./collapseGuard.js";
+import { stepCounts } from "./criticalSteps.js";
 import type { Figures, Trainee, Validation } from "./loop.js";
 import { backward, ratioTerm, type WeightedLosses } from "./losses.js";
+import { meanFigures } from "./meanFigures.js";
 import type { MetricValue } from "./metricsLog.js";
 import { AdamW } from "./optimizer.js";
 import type { ParlSettings } from "./parlOptions.js";
 import { predict } from "./predict.js";
 import { type PerfReward, type RoutedBatch, RouterLearner } from "./routerLearner.js";
+import { RouterUpdate } from "./routerUpdate.js";
 import { activationRates, mixRandomRows, randomActions } from "./routingDraws.js";
 import { learningRate } from "./schedule.js";
-import { swarmLogits } from "./swarmPredict.js";
+import { type Answers, type SpecialistAnswers, withoutFailed } from "./specialistAnswers.js";
+import { swarmRollouts } from "./swarmRollouts.js";
 import { restoreSwarm, storeSwarm, swarmGeometry } from "./swarmRun.js";
 import { Scope, storeTensors, withRestored } from "./tensors.js";
 import type { TrainingBatches } from "./trainingBatches.js";
@@ -30,19 +30,18 @@ import type { TrainingBatches } from "./trainingBatches.js";
 export interface ParlData {
   batches: TrainingBatches;
   validation: EncodedExample[];
-  /** Specialists' outputs by example; null: they run at every step. */
-  train: SpecialistCache | null;
-  held: SpecialistCache;
+  /** What the specialists say of training and of validation examples. */
+  train: SpecialistAnswers;
+  held: SpecialistAnswers;
   perfReward: PerfReward;
 }
-
-/** The router's gradient is not clipped: its own optimiser has no other parameters to protect. */
-const NO_CLIP = 0;
 
 /** One PARL step after the other, and what a checkpoint keeps of them. */
 export class ParlTrainee implements Trainee, Disposable {
   readonly geometry: unknown;
   private readonly learner: RouterLearner;
+  private readonly update: RouterUpdate;
+  private readonly guard: CollapseGuard;
   private readonly generator: NativeGenerator;
   private readonly random: Random;
   private readonly routerOptimizer: AdamW;
@@ -55,15 +54,22 @@ export class ParlTrainee implements Trainee, Disposable {
     private readonly options: ParlSettings,
     private readonly onWarning: ((message: string) => void) | undefined,
   ) {
+    const { router, primary } = swarm;
     this.geometry = swarmGeometry(swarm);
     this.generator = new (native().Generator)(options.seed);
     this.random = new Random(options.seed, "routing");
-    this.learner = new RouterLearner(swarm, options, this.generator, data.perfReward);
-    this.routerOptimizer = new AdamW([{ module: swarm.router.native }], { weightDecay: 0 });
-    const { router: _, primary, ...fusion } = swarm.modules();
-    const others = Object.values(fusion).map((module) => ({ module, lrScale: options.fusionLrScale }));
-    const { weightDecay, freezePrimary } = options;
-    this.optimizer = freezePrimary ? null : new AdamW([{ module: primary! }, ...others], { weightDecay });
+    this.learner = new RouterLearner(
+      router,
+      primary.lane,
+      options,
+      this.generator,
+      data.perfReward,
+      stepCounts(swarm),
+    );
+    this.update = new RouterUpdate(router, primary.lane, options);
+    this.guard = new CollapseGuard(swarm.specialists.length, options.collapsePatience);
+    this.routerOptimizer = new AdamW([{ module: router.native }], { weightDecay: 0 });
+    this.optimizer = options.freezePrimary ? null : modelOptimizer(swarm, options);
   }
 
   /** The router learns from this step on; before it, activation is random. */
@@ -73,49 +79,80 @@ export class ParlTrainee implements Trainee, Disposable {
   }
 
   async step(step: number): Promise<Figures> {
+    using scope = new Scope();
+    const figures: Figures[] = [];
+    const routed: RoutedBatch[] = [];
+    for (let part = 0; part < this.options.accumulate; part++) {
+      const batch = await this.microBatch(step, scope);
+      figures.push(batch.figures);
+      if (batch.routed) routed.push(batch.routed);
+    }
+    const all: Figures = meanFigures(figures);
+    if (this.optimizer) Object.assign(all, await this.updateModel(step));
+    if (routed.length > 0) {
+      const experiences = routed.map(({ experience }) => experience);
+      Object.assign(all, await this.update.learn(experiences, this.routerOptimizer, this.random));
+      Object.assign(all, this.watch(step, all as unknown as RouterHealth));
+    }
+    return { ...all, cacheHits: this.data.train.hitRate, failedCalls: this.data.train.failures };
+  }
+
+  /** Forward and backward of one batch; the gradients of `accumulate` batches make a step. */
+  private async microBatch(
+    step: number,
+    outer: Scope,
+  ): Promise<{ figures: Figures; routed: RoutedBatch | null }> {
     const { swarm, data, options } = this;
     const batch = await data.batches.next();
     using scope = new Scope();
     const inputs = scope.keep(batchInput(batch));
     const prefix = scope.keep(await swarm.prefix(inputs, { grad: !options.freezePrimary }));
-    const results = data.train?.select(batch.rows) ?? (await this.runAll(inputs, batch, scope));
-    const routed = step < this.routingFrom ? null : await this.route(step, prefix, results, batch, scope);
-    const pathwise = this.optimizer ? await this.pathwiseLoss(prefix, results, routed, batch, scope) : null;
-    const policy = routed ? await routed.loss(scope) : null;
-    await backward(swarm.primary.lane, [pathwise, policy]);
-    const figures: Figures = { ...pathwise?.figures, ...routed?.figures, ...policy?.figures };
-    if (this.optimizer) Object.assign(figures, await this.updateModel(step));
-    if (routed) await this.updateRouter(routed);
-    return figures;
+    const answers = await data.train.of(batch, inputs, scope);
+    const routed = step < this.routingFrom ? null : await this.route(step, prefix, answers, batch, outer);
+    if (!this.optimizer) return { figures: { ...routed?.figures }, routed };
+    const pathwise = await this.pathwiseLoss(prefix, answers, routed, batch, scope);
+    const share = 1 / options.accumulate;
+    await backward(swarm.primary.lane, [
+      { losses: pathwise.losses, weights: pathwise.weights.map((weight) => weight * share) },
+    ]);
+    return { figures: { ...pathwise.figures, ...routed?.figures }, routed };
   }
 
   /** Steps 2 to 9 for the router. */
   private async route(
     step: number,
     prefix: Prefix,
-    results: readonly SpecialistResult[],
-    batch: Batch,
+    answers: Answers,
+    { labels }: Batch,
     scope: Scope,
   ): Promise<RoutedBatch> {
-    const { steps, phaseSteps, keepSingle } = this.options;
+    const { steps, phaseSteps, keepSingle, maxCap, abstainBelow } = this.options;
     const from = this.routingFrom;
-    const numSpecialists = this.swarm.specialists.length;
     const phase = routingPhase(step - from, {
       period: phaseSteps,
       totalSteps: steps - from,
-      numSpecialists,
+      numSpecialists: this.swarm.specialists.length,
+      maxCap,
       keepSingle,
     });
     const fraction = (step - from) / Math.max(1, steps - from - 1);
-    const routed = await this.learner.route(prefix, results, batch.labels, phase, fraction, scope);
-    for (const { message } of routed.warnings) this.onWarning?.(`step ${step + 1}: ${message}`);
-    return routed;
+    const hidden = scope.keep(prefix.routingHidden.detach());
+    const evaluate = swarmRollouts(this.swarm, prefix, answers, labels, abstainBelow);
+    return this.learner.route(hidden, labels, evaluate, phase, fraction, scope);
+  }
+
+  /** Warns of signs of collapse; `stop` ends the run. */
+  private watch(step: number, health: RouterHealth): Figures {
+    const found = this.guard.update(health);
+    for (const { message } of found) this.onWarning?.(`step ${step + 1}: ${message}`);
+    const last = found.find(({ stop }) => stop);
+    return last ? { stop: last.message } : {};
   }
 
   /** Cross-entropy of the whole swarm under one routing per row, with a graph into everything but the router. */
   private async pathwiseLoss(
     prefix: Prefix,
-    results: readonly SpecialistResult[],
+    { results, failed }: Answers,
     routed: RoutedBatch | null,
     batch: Batch,
     scope: Scope,
@@ -125,7 +162,8 @@ export class ParlTrainee implements Trainee, Disposable {
     const actions = routed
       ? mixRandomRows(routed.draw, n, options.randomShare, random)
       : randomActions(batch.size, n, 0.5, random);
-    const output = scope.keep(await swarm.complete(prefix, actions, results, { grad: true }));
+    const possible = withoutFailed(actions, failed);
+    const output = scope.keep(await swarm.complete(prefix, possible, results, { grad: true }));
     const labels = scope.keep(native().Tensor.fromData(batch.labels, [batch.size], "i64"));
     const { labelSmoothing } = options;
     const entropy = await native().crossEntropy(swarm.primary.lane, {
@@ -150,38 +188,22 @@ export class ParlTrainee implements Trainee, Disposable {
     return { lr: rate, gradNorm, skipped };
   }
 
-  /** The first update uses the gradient of the joint backward; further epochs recompute the router's loss alone. */
-  private async updateRouter(routed: RoutedBatch): Promise<void> {
-    const { lane } = this.swarm.primary;
-    const update = { lr: this.options.routerLr, clipNorm: NO_CLIP };
-    await this.routerOptimizer.step(lane, update);
-    for (let epoch = 1; epoch < this.options.epochs; epoch++) {
-      using scope = new Scope();
-      await backward(lane, [await routed.loss(scope)]);
-      await this.routerOptimizer.step(lane, update);
-    }
-  }
-
-  private async runAll(
-    inputs: ReturnType<typeof batchInput>,
-    batch: Batch,
-    scope: Scope,
-  ): Promise<SpecialistResult[]> {
-    const everyone = Activation.constant(true, batch.size, this.swarm.specialists.length);
-    const results = await this.swarm.runSpecialists(inputs, everyone);
-    for (const result of results) scope.keep(result);
-    return results;
-  }
-
   async validate(step: number): Promise<Validation> {
     const { swarm, data } = this;
     const { labels } = swarm.primary;
     const n = swarm.specialists.length;
     const activations: Activation[] = [];
-    const logitsOf = swarmLogits(swarm, {
-      cache: data.held,
-      onActivation: (activation) => activations.push(activation),
-    });
+    const logitsOf = async (batch: Batch) => {
+      using scope = new Scope();
+      const inputs = scope.keep(batchInput(batch));
+      const prefix = scope.keep(await swarm.prefix(inputs));
+      const logits = scope.keep((await swarm.route(prefix.routingHidden)).logits);
+      const activation = Activation.fromLogits(logits, swarm.activationThreshold, n);
+      activations.push(activation);
+      const { results, failed } = await data.held.of(batch, inputs, scope);
+      const output = await swarm.complete(prefix, withoutFailed(activation.mask, failed), results);
+      return scope.keep(output).logits.data() as Float32Array;
+    };
     const predictions = await predict(logitsOf, data.validation, labels.length);
     const { macroF1, microF1 } = classificationReport(
       data.validation.map((example) => example.label),
@@ -219,20 +241,26 @@ export class ParlTrainee implements Trainee, Disposable {
       batches: { ...this.data.batches.state },
       random: this.random.getState(),
       learner: this.learner.state,
+      update: { ...this.update.state },
+      guard: this.guard.state,
     };
   }
 
   async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
-    const { batches, random, learner } = state as unknown as {
+    const { batches, random, learner, update, guard } = state as unknown as {
       batches: BatchPosition;
       random: [number, number, number, number];
       learner: MetricValue;
+      update: RouterUpdate["state"];
+      guard: CollapseGuard["state"];
     };
     if (this.optimizer) withRestored(groups.optimizer!, "", (t) => this.optimizer!.loadStateDict(t));
     withRestored(groups.routerOptimizer!, "", (t) => this.routerOptimizer.loadStateDict(t));
     this.generator.setState(groups.generator!.get("state")!.data);
     this.random.setState(random);
     this.learner.restore(learner);
+    this.update.state = update;
+    this.guard.state = guard;
     await this.data.batches.restore(batches);
   }
 
@@ -245,4 +273,15 @@ export class ParlTrainee implements Trainee, Disposable {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** One optimiser for all but the router, with a learning rate of its own for fusion and for alignment. */
+function modelOptimizer(swarm: SwarmOrchestrator, options: ParlSettings): AdamW {
+  const { fusionLrScale, alignmentLrScale, weightDecay, optimizer } = options;
+  const { router: _, primary, ...others } = swarm.modules();
+  const scaled = Object.entries(others).map(([name, module]) => ({
+    module,
+    lrScale: name.startsWith("alignment") ? alignmentLrScale : fusionLrScale,
+  }));
+  return new AdamW([{ module: primary! }, ...scaled], { weightDecay, matrices: optimizer });
 }

@@ -116,7 +116,7 @@ class PretrainTrainee extends ModelTrainee<AegirForCausalLM> {
     private readonly validation: EncodedExample[],
     private readonly options: PretrainSettings,
   ) {
-    super(model, batches, options.weightDecay);
+    super(model, batches, options);
   }
 
   async step(step: number): Promise<Figures> {

@@ -1,14 +1,21 @@
-import { type Baseline, batchAdvantages } from "../rl/advantages.js";
-import { activationCost } from "../rl/rewards.js";
+import { type Baseline, batchAdvantages, gdpoAdvantages, type RewardComponent } from "../rl/advantages.js";
 import { activated } from "./routingDraws.js";
 
+/** What came of G routings of each of R rows; every array is (G,R), draw g of row r at g·R + r. */
+export interface RolloutOutcome {
+  /** log p(label) */
+  logp: ArrayLike<number>;
+  /** 1 where the most probable label is the right one. */
+  correct: ArrayLike<number>;
+  /** 1 where the head answered and no activated specialist failed. */
+  finished: ArrayLike<number>;
+}
+
+/** Routings and the parts of their rewards. */
 export interface Rollouts {
-  /** (G,R,n): G routings of each of R rows. */
-  actions: Uint8Array;
   rows: number;
-  numSpecialists: number;
-  /** (G,R) r_perf of each. */
-  perf: ArrayLike<number>;
+  /** By name; the reward of a rollout is Σ weight·value. */
+  components: Record<string, RewardComponent>;
   /**
    * (G,R) probability of each routing, rows summing to 1, where the G routings are all that there are; absent: they are
    * independent draws.
@@ -19,49 +26,52 @@ export interface Rollouts {
 export interface RolloutRewards {
   /** (G,R) */
   advantages: Float64Array;
-  /** Expected r_perf minus cost of the policy, over the rows. */
+  /** Expected reward of the policy, over the rows: the sum of `terms`. */
   reward: number;
-  perf: number;
-  cost: number;
-  /** Share of rows whose rollouts differ in r_perf by more than .05: those that teach the router. */
-  informative: number;
+  /** Expected weight·value of each component. */
+  terms: Record<string, number>;
 }
 
-/** Range of r_perf from which a group of rollouts counts as informative (docs/rl.md §5). */
-const INFORMATIVE_RANGE = 0.05;
+/** How rewards become advantages: a baseline, or every component normalised by itself. */
+export type AdvantageKind = Baseline | "gdpo";
 
 /**
- * Rewards r_perf − c·|a|/n of rollouts, and their advantages within each row: against the mean of the other draws (RLOO)
- * or another baseline, or, where all routings are enumerated, against their exact expectation. Terms that are equal for
- * all rollouts of a row (r_parallel, r_finish) cancel here and reach the router as differentiable terms instead.
+ * Rewards of rollouts and their advantages within each row: against the mean of the other draws (RLOO) or another baseline, or,
+ * where all routings are enumerated, against their exact expectation. Terms that are equal for all rollouts of a row (r_parallel,
+ * r_finish's penalty) cancel here and reach the router as differentiable terms instead.
  */
 export function rolloutRewards(
-  rollouts: Rollouts,
-  costCoefficient: number,
-  baseline: Baseline,
+  { rows, components, probabilities }: Rollouts,
+  kind: AdvantageKind,
 ): RolloutRewards {
-  const { actions, rows, numSpecialists: n, perf, probabilities } = rollouts;
-  const draws = perf.length / rows;
-  const weight = (i: number) => (probabilities ? probabilities[i]! : 1 / draws);
-  const rewards = Float64Array.from(
-    { length: perf.length },
-    (_, i) => perf[i]! - activationCost(activated(actions, i, n), n, costCoefficient),
-  );
-  let reward = 0;
-  let meanPerf = 0;
-  for (let i = 0; i < rewards.length; i++) {
-    reward += (weight(i) * rewards[i]!) / rows;
-    meanPerf += (weight(i) * perf[i]!) / rows;
+  const parts = Object.entries(components);
+  const rewards = new Float64Array(parts[0]![1].values.length);
+  const draws = rewards.length / rows;
+  const terms: Record<string, number> = {};
+  for (const [name, { values, weight }] of parts) {
+    terms[name] = 0;
+    for (let i = 0; i < rewards.length; i++) {
+      const value = weight * values[i]!;
+      rewards[i]! += value;
+      terms[name] += ((probabilities ? probabilities[i]! : 1 / draws) * value) / rows;
+    }
   }
   return {
-    advantages: probabilities
-      ? expectedAdvantages(rewards, probabilities, rows)
-      : batchAdvantages(rewards, rows, baseline),
-    reward,
-    perf: meanPerf,
-    cost: meanPerf - reward,
-    informative: informativeShare(perf, rows),
+    advantages: advantagesOf(rewards, rows, kind, Object.values(components), probabilities),
+    reward: Object.values(terms).reduce((sum, term) => sum + term, 0),
+    terms,
   };
+}
+
+function advantagesOf(
+  rewards: Float64Array,
+  rows: number,
+  kind: AdvantageKind,
+  components: RewardComponent[],
+  probabilities: ArrayLike<number> | undefined,
+): Float64Array {
+  if (probabilities) return expectedAdvantages(rewards, probabilities, rows);
+  return kind === "gdpo" ? gdpoAdvantages(components, rows) : batchAdvantages(rewards, rows, kind);
 }
 
 function expectedAdvantages(
@@ -74,7 +84,11 @@ function expectedAdvantages(
   return rewards.map((r, i) => r - expected[i % rows]!);
 }
 
-function informativeShare(perf: ArrayLike<number>, rows: number): number {
+/** Range of r_perf from which a group of rollouts counts as informative (docs/rl.md §5). */
+const INFORMATIVE_RANGE = 0.05;
+
+/** Share of rows whose rollouts differ in r_perf by more than .05: those that teach the router. */
+export function informativeShare(perf: ArrayLike<number>, rows: number): number {
   let count = 0;
   for (let row = 0; row < rows; row++) {
     let low = perf[row]!;
@@ -86,4 +100,9 @@ function informativeShare(perf: ArrayLike<number>, rows: number): number {
     if (high - low > INFORMATIVE_RANGE) count++;
   }
   return count / rows;
+}
+
+/** −|a|/n of every routing (G,R): what the cost coefficient is multiplied with. */
+export function activationPrices(actions: ArrayLike<number>, n: number): Float64Array {
+  return Float64Array.from({ length: actions.length / n }, (_, i) => -activated(actions, i, n) / n);
 }

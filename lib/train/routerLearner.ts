@@ -1,205 +1,278 @@
-import type { Prefix } from "../model/index.js";
-import type { NativeGenerator, NativeTensor } from "../native/contract.js";
+import type { NativeGenerator, NativeLane, NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
-import { ppoClipLoss } from "../rl/loss.js";
-import { finishReward, loglikReward, RateController } from "../rl/rewards.js";
-import { RoutingPolicy, weightedSum } from "../rl/routingPolicy.js";
-import { parallelSurrogate, RoutingMonitor } from "../rl/routingTerms.js";
-import { clipRange, type Lambdas, lambdaSchedule, type RoutingPhase } from "../rl/schedules.js";
-import type { SpecialistResult, SwarmOrchestrator } from "../swarm/index.js";
-import { CollapseGuard, type CollapseWarning } from "./collapseGuard.js";
+import {
+  coverage,
+  criticalStepsHinge,
+  finishReward,
+  LOGLIK_FLOOR,
+  loglikReward,
+  RateController,
+  totalReward,
+} from "../rl/rewards.js";
+import { RoutingPolicy } from "../rl/routingPolicy.js";
+import { parallelDifferenceRewards, parallelSurrogate, RoutingMonitor } from "../rl/routingTerms.js";
+import {
+  clipRange,
+  estimateBudget,
+  type Lambdas,
+  lambdaSchedule,
+  type RoutingPhase,
+  toggleRewards,
+} from "../rl/schedules.js";
+import type { SpecialistRouter } from "../swarm/index.js";
+import { criticalStepsOf, type StepCounts } from "./criticalSteps.js";
 import type { Figures } from "./loop.js";
-import type { WeightedLosses } from "./losses.js";
 import type { MetricValue } from "./metricsLog.js";
-import type { ParlSettings } from "./parlOptions.js";
-import { type RolloutRewards, rolloutRewards } from "./rolloutRewards.js";
-import { activationRates, enumerateActions, repeatActions } from "./routingDraws.js";
-import { Scope } from "./tensors.js";
+import { enumerates, type ParlSettings } from "./parlOptions.js";
+import {
+  activationPrices,
+  informativeShare,
+  type RolloutOutcome,
+  type Rollouts,
+  rolloutRewards,
+} from "./rolloutRewards.js";
+import type { Experience } from "./routerUpdate.js";
+import { activated, activationRates, enumerateActions, repeatActions } from "./routingDraws.js";
+import type { Scope } from "./tensors.js";
 
-/** r_perf of rollouts from their logits (G·R,C) and labels. */
-export type PerfReward = (logits: NativeTensor, logp: NativeTensor, labels: Int32Array) => Float64Array;
-
-/** What one batch teaches the router. All arrays are constants of the update. */
-interface Experience {
-  cap: number;
-  /** (G,R,n) */
-  actions: NativeTensor;
-  /** (G,R), as are the advantages. */
-  logpOld: NativeTensor;
-  advantages: NativeTensor;
-  /** (G,R) probabilities of enumerated routings; absent for drawn ones. */
-  weights?: NativeTensor;
-  /** (R,n) d(λ1·r_parallel − λ2·penalty/2)/dμ. */
-  coefficients: NativeTensor;
+/** r_perf (G,R) of rollouts, and the lowest that there is: what Toggle gives instead of it. */
+export interface PerfReward {
+  of(outcome: RolloutOutcome, labels: Int32Array): Float64Array;
+  lowest: number;
 }
+
+/** Evaluates routings (G,R,n) of the batch. */
+export type Evaluate = (actions: Uint8Array) => Promise<RolloutOutcome>;
 
 export interface RoutedBatch {
   /** (R,n) one draw of the policy per row. */
   draw: Uint8Array;
   figures: Figures;
-  warnings: CollapseWarning[];
-  /** The router's loss at its present weights, with a graph into the router alone. */
-  loss(scope: Scope): Promise<WeightedLosses & { figures: Figures }>;
+  experience: Experience;
+}
+
+/** All numbers of the present step that rewards depend on. */
+interface Moment {
+  phase: RoutingPhase;
+  lambdas: Lambdas;
 }
 
 /**
- * The reinforcement-learning part of PARL (steps 2, 4 and 6 to 9 of the training loop): draws routings from the capped
- * Bernoulli policy, evaluates them on cached specialist outputs without a graph, and turns rewards into the token-level
- * clipped loss of the router, with r_parallel and r_finish's penalty as differentiable terms (docs/rl.md §4, §5).
+ * The reinforcement-learning part of PARL (steps 2, 4 and 6 to 9 of the training loop): draws routings from the capped Bernoulli
+ * policy, has them evaluated, and makes of their rewards the experience that `RouterUpdate` learns from, with r_parallel and
+ * r_finish's penalty as differentiable terms (docs/rl.md §4, §5). It knows of models only what `Evaluate` tells.
  */
 export class RouterLearner {
   private readonly monitor: RoutingMonitor;
-  private readonly guard: CollapseGuard;
   private readonly controller: RateController | null;
   private readonly enumerate: boolean;
+  /** Toggle's budget; null until rollouts were correct. */
+  private budget: number | null = null;
 
   constructor(
-    private readonly swarm: SwarmOrchestrator,
+    private readonly router: SpecialistRouter,
+    private readonly lane: NativeLane,
     private readonly options: ParlSettings,
     private readonly generator: NativeGenerator,
     private readonly perfReward: PerfReward,
+    private readonly steps: StepCounts,
   ) {
-    const n = swarm.specialists.length;
-    this.monitor = new RoutingMonitor(n);
-    this.guard = new CollapseGuard(n);
-    const { targetRate, cost, estimator } = options;
+    this.monitor = new RoutingMonitor(router.numSpecialists);
+    const { targetRate, cost } = options;
     this.controller =
       targetRate === undefined ? null : new RateController({ target: targetRate, initial: cost });
-    this.enumerate = estimator === "enumerate" || (estimator === "auto" && n <= 3);
+    this.enumerate = enumerates(options, router.numSpecialists);
   }
 
   /**
-   * @param prefix of the batch's R rows
+   * @param hidden (R,D) the router's input, without a graph
    * @param fraction share of the training done
+   * @param scope keeps the experience's tensors
    */
   async route(
-    prefix: Prefix,
-    results: readonly SpecialistResult[],
+    hidden: NativeTensor,
     labels: Int32Array,
+    evaluate: Evaluate,
     phase: RoutingPhase,
     fraction: number,
     scope: Scope,
   ): Promise<RoutedBatch> {
-    const { swarm, options } = this;
-    const { lane } = swarm.primary;
-    const hidden = scope.keep(prefix.routingHidden.detach());
-    const z = scope.keep((await swarm.route(hidden)).logits);
+    const { options, lane } = this;
+    const z = scope.keep((await this.router.forward(lane, hidden)).logits);
     const policy = new RoutingPolicy(z, phase.cap, { lane });
     const draws = scope.keep(await policy.sample(options.rollouts, this.generator)).data() as Uint8Array;
-    const rollout = await this.rollOut(prefix, results, labels, policy, draws, scope);
-    const lambdas = lambdaSchedule(fraction, {
-      initial: { parallel: options.lambdaParallel, finish: options.lambdaFinish },
-      annealToZero: options.annealToZero,
-    });
-    const terms = await this.batchTerms(policy, draws, phase, lambdas, scope);
-    const experience: Experience = { ...rollout.experience, coefficients: terms.coefficients };
+    const moment = { phase, lambdas: this.lambdas(fraction) };
+    const rollout = await this.rollOut(policy, draws, labels, evaluate, moment, scope);
+    const terms = await this.batchTerms(policy, draws, moment, scope);
+    this.controller?.update(terms.figures.activation);
+    const rFinish = finishReward(rollout.figures.coverage, terms.figures.penalty);
     const epsilon = clipRange(fraction, options.clipFrom, options.clipTo);
-    this.controller?.update(terms.rate);
-    const { reward, perf, cost, informative } = rollout.rewards;
+    const parts = { perf: rollout.figures.reward, parallel: terms.figures.rParallel, finish: rFinish };
     return {
       draw: draws.subarray(0, z.numel),
-      warnings: terms.warnings,
       figures: {
         phase: phase.kind,
         cap: phase.cap,
-        reward,
-        rPerf: perf,
-        cost,
-        informative,
-        epsilon,
-        lambdaParallel: lambdas.parallel,
-        lambdaFinish: lambdas.finish,
+        ...rollout.figures,
         ...terms.figures,
+        rFinish,
+        rTotal: totalReward(parts, moment.lambdas),
+        epsilon,
+        lambdaParallel: moment.lambdas.parallel,
+        lambdaFinish: moment.lambdas.finish,
       },
-      loss: (inner) => this.policyLoss(hidden, experience, epsilon, inner),
+      experience: {
+        ...rollout.experience,
+        cap: phase.cap,
+        epsilon,
+        hidden,
+        zOld: z,
+        coefficients: terms.coefficients,
+      },
     };
   }
 
   get state(): MetricValue {
     return {
       monitor: { ...this.monitor.state() },
-      guard: this.guard.state,
       cost: this.controller?.coefficient ?? null,
+      budget: this.budget,
     };
   }
 
   restore(state: MetricValue): void {
-    const { monitor, guard, cost } = state as unknown as {
+    const { monitor, cost, budget } = state as unknown as {
       monitor: Parameters<RoutingMonitor["restore"]>[0];
-      guard: Record<string, number>;
       cost: number | null;
+      budget: number | null;
     };
     this.monitor.restore(monitor);
-    this.guard.state = guard;
     if (cost !== null) this.controller?.restore(cost);
+    this.budget = budget;
+  }
+
+  private lambdas(fraction: number): Lambdas {
+    const { lambdaParallel, lambdaFinish, lambdaSchedule: kind, annealToZero } = this.options;
+    const initial = { parallel: lambdaParallel, finish: lambdaFinish };
+    return kind === "constant" ? initial : lambdaSchedule(fraction, { initial, annealToZero });
   }
 
   /** Evaluates the routings of every row and rewards them. */
   private async rollOut(
-    prefix: Prefix,
-    results: readonly SpecialistResult[],
-    labels: Int32Array,
     policy: RoutingPolicy,
     draws: Uint8Array,
+    labels: Int32Array,
+    evaluate: Evaluate,
+    moment: Moment,
     scope: Scope,
-  ): Promise<{ experience: Omit<Experience, "coefficients">; rewards: RolloutRewards }> {
-    const { cap } = policy;
+  ) {
     const [rows, n] = policy.logits.shape as [number, number];
-    const actions = this.enumerate ? repeatActions(enumerateActions(n, cap).actions, n, rows) : draws;
-    const count = actions.length / (rows * n);
+    const actions = this.enumerate ? repeatActions(enumerateActions(n, policy.cap).actions, n, rows) : draws;
+    const shape = [actions.length / (rows * n), rows];
     const { Tensor } = native();
-    const tensor = scope.keep(Tensor.fromData(actions, [count, rows, n], "bool"));
+    const tensor = scope.keep(Tensor.fromData(actions, [...shape, n], "bool"));
     const logpOld = scope.keep(await policy.logProb(tensor));
     const weights = this.enumerate ? scope.keep(logpOld.unary("exp")) : undefined;
+    const probabilities = weights?.data() as Float32Array | undefined;
+    const outcome = await evaluate(actions);
+    const perf = this.perfReward.of(outcome, labels);
+    const toggled = this.toggled(perf, outcome, actions, rows, moment.phase, probabilities);
+    const components = this.components(toggled ?? perf, outcome, actions, rows, moment);
+    const { baseline = this.options.objective === "k25" ? "mean" : "rloo", normalise } = this.options;
     const rewards = rolloutRewards(
-      {
-        actions,
-        rows,
-        numSpecialists: n,
-        perf: await this.evaluateRoutings(prefix, results, actions, labels),
-        probabilities: weights?.data() as Float32Array | undefined,
+      { rows, components, probabilities },
+      normalise === "gdpo" ? "gdpo" : baseline,
+    );
+    const values = Float32Array.from(rewards.advantages);
+    const advantages = scope.keep(Tensor.fromData(values, shape, "f32"));
+    const { terms } = rewards;
+    return {
+      experience: { actions: tensor, logpOld, advantages, weights },
+      figures: {
+        reward: terms.perf! + terms.cost! + (terms.steps ?? 0),
+        rPerf: terms.perf!,
+        cost: -terms.cost!,
+        costCoefficient: components.cost!.weight,
+        stepsPenalty: -(terms.steps ?? 0),
+        coverage: meanOf(outcome.finished, probabilities, rows),
+        accuracy: meanOf(outcome.correct, probabilities, rows),
+        informative: informativeShare(perf, rows),
+        toggleBudget: this.budget,
       },
-      this.controller?.coefficient ?? this.options.cost,
-      this.options.baseline,
-    );
-    const advantages = scope.keep(
-      Tensor.fromData(Float32Array.from(rewards.advantages), [count, rows], "f32"),
-    );
-    return { rewards, experience: { cap, actions: tensor, logpOld, advantages, weights } };
+    };
   }
 
-  /** r_perf (G·R) of routings, from one prefix and the specialists' outputs. */
-  private async evaluateRoutings(
-    prefix: Prefix,
-    results: readonly SpecialistResult[],
+  /** The parts of a rollout's own reward, (G,R) each. */
+  private components(
+    perf: Float64Array,
+    { finished }: RolloutOutcome,
     actions: Uint8Array,
-    labels: Int32Array,
-  ): Promise<Float64Array> {
-    const { swarm } = this;
-    using scope = new Scope();
-    const total = actions.length / swarm.specialists.length;
-    const repeated = Int32Array.from({ length: total }, (_, i) => i % prefix.rows);
-    const index = scope.keep(native().Tensor.fromData(repeated, [total], "i64"));
-    const expanded = scope.keep(await swarm.primary.selectRows(prefix, index));
-    const views = results.map((result) => result.selectRows(repeated));
-    const output = scope.keep(await swarm.complete(expanded, actions, views));
-    const truth = repeated.map((row) => labels[row]!);
-    const target = scope.keep(native().Tensor.fromData(truth, [truth.length], "i64"));
-    const { loss, logp } = await native().crossEntropy(swarm.primary.lane, {
-      logits: output.logits,
-      labels: target,
-    });
-    scope.keep(loss);
-    scope.keep(logp);
-    return this.perfReward(output.logits, logp, truth);
+    rows: number,
+    { phase, lambdas }: Moment,
+  ): Rollouts["components"] {
+    const { cost, stepsBudget, stepsPenalty, parallelCredit } = this.options;
+    const n = this.router.numSpecialists;
+    const components: Rollouts["components"] = {
+      perf: { values: perf, weight: 1 },
+      cost: { values: activationPrices(actions, n), weight: this.controller?.coefficient ?? cost },
+      // r_finish = (coverage − penalty + 1) / 2: of one rollout, its coverage is 0 or 1.
+      finish: { values: finished, weight: lambdas.finish / 2 },
+    };
+    if (stepsBudget !== undefined) {
+      const steps = criticalStepsOf(actions, this.steps);
+      components.steps = {
+        values: steps.map((s) => -criticalStepsHinge(s, stepsBudget, 1)),
+        weight: stepsPenalty,
+      };
+    }
+    if (parallelCredit === "difference") {
+      const values = parallelDifferenceRewards({ actions, rows, numSpecialists: n }, phase.rho);
+      components.parallel = { values, weight: lambdas.parallel };
+    }
+    return components;
+  }
+
+  /** r_perf under Toggle: rows that answer well enough on the whole keep it only where the routing is within the budget. */
+  private toggled(
+    perf: Float64Array,
+    { correct }: RolloutOutcome,
+    actions: Uint8Array,
+    rows: number,
+    { kind }: RoutingPhase,
+    probabilities: ArrayLike<number> | undefined,
+  ): Float64Array | null {
+    const { toggle, togglePercentile } = this.options;
+    if (toggle === undefined) return null;
+    const { lowest } = this.perfReward;
+    const n = this.router.numSpecialists;
+    const costs = Float64Array.from(perf, (_, i) => activated(actions, i, n));
+    if (this.budget === null && correct.length > 0) {
+      const estimate = estimateBudget(costs, correct, togglePercentile);
+      if (Number.isFinite(estimate)) this.budget = estimate;
+    }
+    const out = Float64Array.from(perf);
+    for (let row = 0; row < rows; row++) {
+      const group = Array.from({ length: perf.length / rows }, (_, g) => g * rows + row);
+      const rewards = toggleRewards(
+        group.map((i) => perf[i]! - lowest),
+        group.map((i) => costs[i]!),
+        {
+          phase: kind,
+          lambda: toggle - lowest,
+          budget: this.budget ?? Number.POSITIVE_INFINITY,
+          weights: probabilities && group.map((i) => probabilities[i]!),
+        },
+      );
+      for (const [g, i] of group.entries()) out[i] = rewards[g]! + lowest;
+    }
+    return out;
   }
 
   /** r_parallel and r_finish's penalty: values for the log, and their derivative by the policy's marginals. */
   private async batchTerms(
     policy: RoutingPolicy,
     draws: Uint8Array,
-    { cap, rho }: RoutingPhase,
-    lambdas: Lambdas,
+    { phase: { cap, rho }, lambdas }: Moment,
     scope: Scope,
   ) {
     const [rows, n] = policy.logits.shape as [number, number];
@@ -208,72 +281,50 @@ export class RouterLearner {
     const entropy = mean(scope.keep(stats.entropy).data() as Float32Array);
     const parallel = parallelSurrogate({ actions: draws, rows, numSpecialists: n }, rho);
     const penalty = this.monitor.update(marginals, cap);
+    const credited = this.options.parallelCredit === "surrogate" ? lambdas.parallel : 0;
     const coefficients = Float32Array.from(
       parallel.coefficients,
-      (c, i) => lambdas.parallel * c - (lambdas.finish / 2) * penalty.coefficients[i]!,
+      (c, i) => rows * (credited * c - (lambdas.finish / 2) * penalty.coefficients[i]!),
     );
     const rates = activationRates(draws, n);
-    const rate = mean(rates);
     return {
-      rate,
       coefficients: scope.keep(native().Tensor.fromData(coefficients, [rows, n], "f32")),
-      warnings: this.guard.update(penalty, entropy),
       figures: {
         rParallel: parallel.value,
-        rFinish: finishReward(1, penalty.penalty),
+        penalty: penalty.penalty,
         pOn: penalty.pOn,
         pOff: penalty.pOff,
         pConst: penalty.pConst,
         mutualInfo: penalty.mutualInfo,
-        activation: rate,
+        activation: mean(rates),
         activations: rates,
         entropy,
-      } satisfies Figures,
-    };
-  }
-
-  private async policyLoss(
-    hidden: NativeTensor,
-    experience: Experience,
-    epsilon: number,
-    scope: Scope,
-  ): Promise<WeightedLosses & { figures: Figures }> {
-    const { lane } = this.swarm.primary;
-    const { cap, actions, logpOld, advantages, weights, coefficients } = experience;
-    const z = scope.keep((await this.swarm.router.forward(lane, hidden, { grad: true })).logits);
-    const policy = new RoutingPolicy(z, cap, { lane });
-    const logp = scope.keep(await policy.logProb(actions));
-    const clipped = await ppoClipLoss(
-      { logp, logpOld, advantages, weights },
-      { epsLow: epsilon, epsHigh: epsilon },
-      { lane },
-    );
-    const stats = await policy.stats();
-    const terms = await weightedSum(scope.keep(stats.marginals), coefficients, { lane });
-    const entropy = scope.keep(scope.keep(stats.entropy).reduce("mean"));
-    return {
-      losses: [scope.keep(clipped.loss), scope.keep(terms), entropy],
-      weights: [1, -1, -this.options.entropyBonus],
-      figures: {
-        policyLoss: clipped.loss.item(),
-        clipped: clipped.stats.clipLow + clipped.stats.clipHigh,
-        maxLogRatio: clipped.stats.maxAbsLogRatio,
       },
     };
   }
 }
 
 /** r_perf by log-likelihood: max(log p(label), −3). */
-export const loglikPerf: PerfReward = (_logits, logp) => loglikReward(logp.data() as Float32Array);
+export const loglikPerf: PerfReward = { of: ({ logp }) => loglikReward(logp), lowest: LOGLIK_FLOOR };
 
-/** r_perf by correctness, weighted by class. @param weights (C) */
+/** r_perf by correctness, weighted by class; an abstention is wrong. @param weights (C) */
 export function correctPerf(weights: Float64Array): PerfReward {
-  return (logits, _logp, labels) => {
-    const predicted = logits.reduce("argmax", 1);
-    const values = predicted.data() as BigInt64Array;
-    predicted.dispose();
-    return Float64Array.from(labels, (label, i) => (Number(values[i]) === label ? weights[label]! : 0));
+  return {
+    of: ({ correct }, labels) =>
+      Float64Array.from(correct, (right, i) => (right ? weights[labels[i % labels.length]!]! : 0)),
+    lowest: 0,
   };
+}
+
+function meanOf(
+  values: ArrayLike<number>,
+  probabilities: ArrayLike<number> | undefined,
+  rows: number,
+): number {
+  if (!probabilities) return coverage(Array.from(values)) ?? 1;
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += (values[i]! * probabilities[i]!) / rows;
+  return Math.min(1, sum);
 }
 
 function mean(values: ArrayLike<number>): number {

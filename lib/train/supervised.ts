@@ -154,7 +154,7 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     private readonly validation: EncodedExample[],
     private readonly options: SupervisedSettings,
   ) {
-    super(model, batches, options.weightDecay);
+    super(model, batches, options);
   }
 
   async step(step: number): Promise<Figures> {

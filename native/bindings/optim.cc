@@ -1,4 +1,4 @@
-// The JavaScript class Optimizer: AdamW over the parameters of modules.
+// The JavaScript class Optimizer: AdamW and Muon over the parameters of modules.
 #include <map>
 #include <memory>
 
@@ -7,6 +7,7 @@
 #include "native/bindings/module.h"
 #include "native/bindings/register.h"
 #include "native/optim/adamw.h"
+#include "native/optim/muon.h"
 
 namespace aegir {
 namespace {
@@ -34,11 +35,12 @@ void addGroup(const Napi::Object& group, std::map<torch::nn::Module*, size_t>& m
   auto module = moduleArg<torch::nn::Module>(group.Get("module"), "module");
   const size_t index = modules.emplace(module.get(), modules.size()).first->second;
   const double lrScale = numberField(group, "lrScale"), weightDecay = numberField(group, "weightDecay");
+  const bool muon = boolField(group, "muon", false);
   const auto named = module->named_parameters();
   for (const auto& name : stringList(group.Get("names"), "names")) {
     const auto* value = named.find(name);
     check(value != nullptr, ErrorCode::Argument, "names: '", name, "' is not a parameter of the module");
-    parameters.push_back({std::to_string(index) + "." + name, *value, lrScale, weightDecay});
+    parameters.push_back({std::to_string(index) + "." + name, *value, lrScale, weightDecay, muon});
   }
 }
 
@@ -51,9 +53,21 @@ Napi::Value createAdamW(const Napi::CallbackInfo& info) {
     addGroup(objectArg(groups.Get(i), "groups[" + std::to_string(i) + "]"), modules, parameters);
   }
   const optim::AdamWOptions adamW{numberField(options, "beta1"), numberField(options, "beta2"),
-                                  numberField(options, "eps")};
+                                  numberField(options, "eps"), numberField(options, "momentum", 0.95)};
   return makeHandle<OptimizerHandle>(info.Env(),
                                      std::make_shared<optim::AdamW>(std::move(parameters), adamW));
+}
+
+Napi::Value orthogonalise(const Napi::CallbackInfo& info) {
+  auto matrix = tensorArg(info[1], "matrix");
+  check(matrix.dim() == 2, ErrorCode::Shape, "matrix: expected two dimensions, got ", matrix.sizes());
+  return enqueue(
+      info.Env(), laneArg(info[0]), nullptr, [matrix] { return optim::orthogonalise(matrix.detach()); },
+      [](Napi::Env env, at::Tensor& result) {
+        auto object = Napi::Object::New(env);
+        object.Set("matrix", wrapTensor(env, result));
+        return object;
+      });
 }
 
 Napi::Value optimizerStep(const Napi::CallbackInfo& info) {
@@ -77,6 +91,7 @@ void registerOptim(Napi::Env env, Napi::Object exports) {
   defineHandle<O>(env, exports,
                   {O::method<&O::stateDict>("stateDict"), O::method<&O::loadStateDict>("loadStateDict")});
   setFunction<createAdamW>(exports, "createAdamW");
+  setFunction<orthogonalise>(exports, "orthogonalise");
   setFunction<optimizerStep>(exports, "optimizerStep");
 }
 

@@ -113,6 +113,16 @@ Napi::Value weightedSum(const Napi::CallbackInfo& info) {
       tensorAs("loss"));
 }
 
+Napi::Value restrictLogits(const Napi::CallbackInfo& info) {
+  auto lane = laneArg(info[0]);
+  auto z = tensorArg(info[1], "z");
+  const auto sets = objectArg(info[2], "sets");
+  auto allowed = optionalTensor(sets, "allowed"), mask = optionalTensor(sets, "mask");
+  return enqueue(
+      info.Env(), lane, nullptr, [z, allowed, mask] { return rl::restrictLogits(z, allowed, mask); },
+      tensorAs("logits"));
+}
+
 Napi::Value logProb(const Napi::CallbackInfo& info) {
   auto lane = laneArg(info[0]);
   auto z = tensorArg(info[1], "z");
@@ -167,6 +177,7 @@ Napi::Value stats(const Napi::CallbackInfo& info) {
 void registerRl(Napi::Env, Napi::Object exports) {
   setFunction<tokenClipLoss>(exports, "tokenClipLoss");
   setFunction<weightedSum>(exports, "weightedSum");
+  setFunction<restrictLogits>(exports, "restrictLogits");
   setFunction<logProb>(exports, "cappedBernoulliLogProb");
   setFunction<sample>(exports, "cappedBernoulliSample");
   setFunction<mode>(exports, "cappedBernoulliMode");

@@ -4,97 +4,60 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <vector>
+
+#include "native/kernels/clip_loss_kernel.h"
+#include "native/kernels/simd_level.h"
 
 namespace aegir::kernels {
 namespace {
 
-constexpr double kMaxLogRatio = 20;
 // Tokens a partial sum; fixed, so that the result does not depend on the number of threads.
 constexpr int64_t kBlock = 2048;
 
-struct TokenTerms {
-  double loss = 0;
-  double grad = 0;
-  bool clipLow = false;
-  bool clipHigh = false;
-  bool dual = false;
-};
-
-// The bounds of the ratio and of its logarithm, computed once.
-struct Bounds {
-  double low, high, alpha, beta;
-  explicit Bounds(const ClipLossOptions& o)
-      : low(1 - o.epsLow), high(1 + o.epsHigh), alpha(std::exp(o.logAlpha)), beta(std::exp(o.logBeta)) {}
-};
-
-// The surrogate with gradient 0 outside the window; `saturated`: the log-ratio was clamped.
 template <class T>
-TokenTerms ppoTerms(T advantage, T ratio, bool saturated, const ClipLossOptions& o, const Bounds& bounds) {
-  TokenTerms out;
-  const bool gain = advantage >= 0;
-  out.clipHigh = gain && ratio > bounds.high;
-  out.clipLow = !gain && ratio < bounds.low;
-  out.dual = !gain && o.dualClip && ratio > *o.dualClip;
-  const double used = out.clipHigh ? bounds.high : out.clipLow ? bounds.low : out.dual ? *o.dualClip : ratio;
-  out.loss = -advantage * used;
-  out.grad = out.clipHigh || out.clipLow || out.dual || saturated ? 0 : -advantage * ratio;
-  return out;
-}
-
-template <class T>
-TokenTerms k25Terms(T advantage, T logRatio, T ratio, bool saturated, const ClipLossOptions& o,
-                    const Bounds& bounds) {
-  TokenTerms out;
-  out.clipLow = logRatio < o.logAlpha;
-  out.clipHigh = logRatio > o.logBeta;
-  const bool inside = !out.clipLow && !out.clipHigh;
-  const double used = out.clipLow ? bounds.alpha : out.clipHigh ? bounds.beta : ratio;
-  out.loss = -advantage * used + o.tau * logRatio * logRatio;
-  if (saturated) return out;
-  if (inside) out.grad = -advantage * ratio;
-  if (inside || !o.maskPenalty) out.grad += 2 * o.tau * logRatio;
-  return out;
-}
-
-template <class T>
-void addKl(TokenTerms& terms, T logp, T logpRef, const ClipLossOptions& o) {
-  const double raw = double(logpRef) - double(logp);
-  const double d = std::clamp(raw, -kMaxLogRatio, kMaxLogRatio);
-  const double inside = std::abs(raw) <= kMaxLogRatio ? o.klCoef : 0;
-  switch (o.klForm) {
-    case KlForm::K1:
-      terms.loss -= o.klCoef * d;
-      terms.grad += inside;
-      break;
-    case KlForm::K2:
-      terms.loss += o.klCoef * d * d / 2;
-      terms.grad -= inside * d;
-      break;
-    case KlForm::K3:
-      terms.loss += o.klCoef * (std::expm1(d) - d);
-      terms.grad -= inside * std::expm1(d);
-      break;
+const ClipLossKernel<T>& kernelOf() {
+  const SimdLevel level = simdLevel();
+  const ClipLossTable& table = level == SimdLevel::Avx512 ? clipLossAvx512
+                               : level == SimdLevel::Avx2 ? clipLossAvx2
+                                                          : clipLossSse2;
+  if constexpr (std::is_same_v<T, double>) {
+    return table.f64;
+  } else {
+    return table.f32;
   }
+}
+
+ClipLossForm formOf(const ClipLossOptions& o, bool hasReference) {
+  ClipLossForm form;
+  form.k25 = o.kind == ClipKind::K25;
+  form.low = form.k25 ? std::exp(o.logAlpha) : 1 - o.epsLow;
+  form.high = form.k25 ? std::exp(o.logBeta) : 1 + o.epsHigh;
+  form.dual = o.dualClip.value_or(std::numeric_limits<double>::infinity());
+  form.logLow = o.logAlpha;
+  form.logHigh = o.logBeta;
+  form.tau = o.tau;
+  form.maskPenalty = o.maskPenalty;
+  form.klCoef = hasReference ? o.klCoef : 0;
+  form.klForm = o.klForm == KlForm::K1 ? 1 : o.klForm == KlForm::K2 ? 2 : 3;
+  return form;
 }
 
 // What a token's loss and gradient are multiplied by, one factor a row.
 template <class T>
 std::vector<double> rowScales(const ClipLossTokens<T>& in, const ClipLossOptions& o) {
   std::vector<double> rowWeight(in.rows, 0);
-  double sequences = 0;
+  double sequences = 0, total = 0;
   for (int64_t row = 0; row < in.rows; ++row) {
-    bool any = false;
-    for (int64_t i = row * in.tokens; i < (row + 1) * in.tokens; ++i) {
-      if (in.mask && !in.mask[i]) continue;
-      any = true;
-      rowWeight[row] += in.weights ? double(in.weights[i]) : 1.0;
-    }
-    sequences += any;
+    const int64_t at = row * in.tokens;
+    const RowWeight sum = kernelOf<T>().rowWeight(in.mask ? in.mask + at : nullptr,
+                                                  in.weights ? in.weights + at : nullptr, in.tokens);
+    rowWeight[row] = sum.weight;
+    sequences += sum.valid > 0;
+    total += sum.weight;
   }
-  double total = 0;
-  for (const double weight : rowWeight) total += weight;
-
   double denominator = sequences;
   if (o.aggregation == Aggregation::TokenMean) denominator = total;
   if (o.aggregation == Aggregation::SeqMeanTokenSumNorm) denominator = double(in.rows) * o.norm;
@@ -109,10 +72,39 @@ std::vector<double> rowScales(const ClipLossTokens<T>& in, const ClipLossOptions
   return scales;
 }
 
+// Tokens [begin, end) of the flat layout, row by row where rows differ in scale.
+template <class T, class Each>
+void forEachRun(const ClipLossTokens<T>& in, const std::vector<double>& scales, bool oneScale, int64_t begin,
+                int64_t end, T* grad, const Each& each) {
+  const auto at = [](auto* x, int64_t i) { return x ? x + i : nullptr; };
+  for (int64_t i = begin; i < end;) {
+    const int64_t row = i / in.tokens;
+    const int64_t stop = oneScale ? end : std::min(end, (row + 1) * in.tokens);
+    each(i, ClipLossRun<T>{in.logp + i, in.logpOld + i, in.advantages + i, at(in.mask, i), at(in.weights, i),
+                           at(in.correction, i), at(in.logpRef, i), at(grad, i), stop - i, scales[row]});
+    i = stop;
+  }
+}
+
 struct Partial {
   ClipLossResult sums;  // ess unused, kl1 … entropy are sums
   double ratio = 0;
   double ratioSquared = 0;
+
+  void add(const ClipLossSums& other, double scale, int64_t begin) {
+    sums.loss += scale * other.loss;
+    sums.nValid += other.valid;
+    sums.clipLow += other.clipLow;
+    sums.clipHigh += other.clipHigh;
+    sums.dual += other.dual;
+    sums.kl1 -= other.logRatio;
+    sums.kl3 += other.kl3;
+    sums.entropy -= other.logp;
+    sums.maxAbsLogRatio = std::max(sums.maxAbsLogRatio, other.maxAbsLogRatio);
+    if (sums.badToken < 0 && other.bad >= 0) sums.badToken = begin + other.bad;
+    ratio += other.ratio;
+    ratioSquared += other.ratioSquared;
+  }
 
   void add(const Partial& other) {
     sums.loss += other.sums.loss;
@@ -130,50 +122,21 @@ struct Partial {
   }
 };
 
-template <class T>
-void addToken(Partial& partial, int64_t i, double scale, const ClipLossTokens<T>& in,
-              const ClipLossOptions& o, const Bounds& bounds, T* gradLogp) {
-  const T raw = in.logp[i] - in.logpOld[i];
-  const T logRatio = std::clamp(raw, T(-kMaxLogRatio), T(kMaxLogRatio));
-  const T ratio = std::exp(logRatio);
-  const bool saturated = std::abs(raw) > T(kMaxLogRatio);
-  const T advantage = in.correction ? in.advantages[i] * in.correction[i] : in.advantages[i];
-  TokenTerms terms = o.kind == ClipKind::Ppo ? ppoTerms(advantage, ratio, saturated, o, bounds)
-                                             : k25Terms(advantage, logRatio, ratio, saturated, o, bounds);
-  if (in.logpRef && o.klCoef != 0) addKl(terms, in.logp[i], in.logpRef[i], o);
-
-  const double factor = in.weights ? scale * double(in.weights[i]) : scale;
-  auto& sums = partial.sums;
-  sums.loss += factor * terms.loss;
-  if (!std::isfinite(factor * terms.loss) && sums.badToken < 0) sums.badToken = i;
-  if (gradLogp) gradLogp[i] = T(factor * terms.grad);
-  sums.nValid += 1;
-  sums.clipLow += terms.clipLow;
-  sums.clipHigh += terms.clipHigh;
-  sums.dual += terms.dual;
-  sums.kl1 -= logRatio;
-  sums.kl3 += std::expm1(double(logRatio)) - logRatio;
-  sums.entropy -= in.logp[i];
-  sums.maxAbsLogRatio = std::max(sums.maxAbsLogRatio, double(std::abs(raw)));
-  partial.ratio += ratio;
-  partial.ratioSquared += double(ratio) * ratio;
-}
-
 }  // namespace
 
 template <class T>
 ClipLossResult clipLoss(const ClipLossTokens<T>& in, const ClipLossOptions& options, T* gradLogp) {
-  const Bounds bounds(options);
+  const auto form = formOf(options, in.logpRef != nullptr);
   const auto scales = rowScales(in, options);
+  const bool oneScale = options.aggregation != Aggregation::SeqMeanTokenMean;
   const int64_t count = in.rows * in.tokens;
   std::vector<Partial> partials((count + kBlock - 1) / kBlock);
-  at::parallel_for(0, int64_t(partials.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * kBlock; i < std::min(end * kBlock, count); ++i) {
-      if (in.mask && !in.mask[i]) {
-        if (gradLogp) gradLogp[i] = 0;
-        continue;
-      }
-      addToken(partials[i / kBlock], i, scales[i / in.tokens], in, options, bounds, gradLogp);
+  at::parallel_for(0, int64_t(partials.size()), 1, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      forEachRun(in, scales, oneScale, block * kBlock, std::min((block + 1) * kBlock, count), gradLogp,
+                 [&](int64_t begin, const ClipLossRun<T>& run) {
+                   partials[block].add(kernelOf<T>().run(run, form), run.scale, begin);
+                 });
     }
   });
   Partial total;

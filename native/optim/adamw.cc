@@ -1,6 +1,7 @@
 #include "native/optim/adamw.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
@@ -12,6 +13,7 @@
 
 #include "native/core/error.h"
 #include "native/cuda/loader.h"
+#include "native/optim/muon.h"
 
 namespace aegir::optim {
 
@@ -106,9 +108,29 @@ AdamW::AdamW(std::vector<AdamWParameter> parameters, AdamWOptions options) : opt
           "AdamW: parameter '", parameter.name, "' is ", value.scalar_type(), ", expected f32 or f64");
     check(value.is_contiguous(), ErrorCode::Argument, "AdamW: parameter '", parameter.name,
           "' is not contiguous");
-    const auto moments = value.detach();
-    slots_.push_back({std::move(parameter), at::zeros_like(moments), at::zeros_like(moments), 0});
+    check(!parameter.muon || value.dim() == 2, ErrorCode::Shape, "AdamW: parameter '", parameter.name,
+          "' of shape ", value.sizes(), " is no matrix: Muon cannot update it");
+    const auto zeros = [moments = value.detach()] { return at::zeros_like(moments); };
+    const bool muon = parameter.muon;
+    slots_.push_back({std::move(parameter), zeros(), muon ? at::Tensor() : zeros(), 0});
   }
+}
+
+void AdamW::updateSlot(Slot& slot, const at::Tensor& gradient, double lr, double gradScale) {
+  auto& parameter = slot.parameter;
+  slot.steps += 1;
+  const double rate = lr * parameter.lrScale, steps = static_cast<double>(slot.steps),
+               decay = 1 - rate * parameter.weightDecay;
+  if (parameter.muon) {
+    muonUpdate(parameter.value, gradScale == 1 ? gradient : gradient * gradScale, slot.mean,
+               options_.momentum, rate, decay);
+  } else {
+    update(parameter.value, gradient, slot.mean, slot.square,
+           {gradScale, options_.beta1, options_.beta2, options_.eps, decay,
+            rate / (1 - std::pow(options_.beta1, steps)), 1 / (1 - std::pow(options_.beta2, steps))});
+  }
+  // A graph that still refers to the old values must not be differentiated with the new ones.
+  parameter.value.unsafeGetTensorImpl()->bump_version();
 }
 
 StepResult AdamW::step(double lr, double clipNorm) {
@@ -130,17 +152,8 @@ StepResult AdamW::step(double lr, double clipNorm) {
   const double gradScale =
       clipNorm > 0 && result.gradNorm > clipNorm ? clipNorm / (result.gradNorm + 1e-6) : 1;
   for (auto& slot : slots_) {
-    auto& parameter = slot.parameter;
-    auto& gradient = parameter.value.mutable_grad();
-    if (gradient.defined() && !result.skipped) {
-      slot.steps += 1;
-      const double rate = lr * parameter.lrScale, steps = static_cast<double>(slot.steps);
-      update(parameter.value, gradient, slot.mean, slot.square,
-             {gradScale, options_.beta1, options_.beta2, options_.eps, 1 - rate * parameter.weightDecay,
-              rate / (1 - std::pow(options_.beta1, steps)), 1 / (1 - std::pow(options_.beta2, steps))});
-      // A graph that still refers to the old values must not be differentiated with the new ones.
-      parameter.value.unsafeGetTensorImpl()->bump_version();
-    }
+    auto& gradient = slot.parameter.value.mutable_grad();
+    if (gradient.defined() && !result.skipped) updateSlot(slot, gradient, lr, gradScale);
     gradient.reset();
   }
   return result;
@@ -152,8 +165,9 @@ std::vector<std::pair<std::string, at::Tensor>> AdamW::stateDict() const {
   for (size_t i = 0; i < slots_.size(); ++i) steps.mutable_data_ptr<int64_t>()[i] = slots_[i].steps;
   state.emplace_back("step", steps);
   for (const auto& slot : slots_) {
-    state.emplace_back(slot.parameter.name + ".exp_avg", slot.mean.clone());
-    state.emplace_back(slot.parameter.name + ".exp_avg_sq", slot.square.clone());
+    const auto& name = slot.parameter.name;
+    state.emplace_back(name + (slot.parameter.muon ? ".momentum" : ".exp_avg"), slot.mean.clone());
+    if (!slot.parameter.muon) state.emplace_back(name + ".exp_avg_sq", slot.square.clone());
   }
   return state;
 }
@@ -179,8 +193,8 @@ void AdamW::loadStateDict(const std::vector<std::pair<std::string, at::Tensor>>&
       const auto given = find(slot.parameter.name + suffix, value.sizes(), value.scalar_type());
       return given.detach().to(value.options(), /*non_blocking=*/false, /*copy=*/true).contiguous();
     };
-    slot.mean = moment(".exp_avg");
-    slot.square = moment(".exp_avg_sq");
+    slot.mean = moment(slot.parameter.muon ? ".momentum" : ".exp_avg");
+    if (!slot.parameter.muon) slot.square = moment(".exp_avg_sq");
     slot.steps = steps.const_data_ptr<int64_t>()[i];
   }
   for (const auto& entry : tensors) {

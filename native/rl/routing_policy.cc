@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "native/core/dtype.h"
 #include "native/core/error.h"
@@ -25,9 +26,26 @@ using torch::autograd::tensor_list;
 
 constexpr int64_t kMaxSpecialists = 128;
 
-// z as the kernels read it: contiguous (R,n) doubles where z lies, without a graph.
+// Decisions at tokens (B,T,n) as rows (B*T,n), with z's graph.
+at::Tensor rowsOf(const at::Tensor& z, const char* name) {
+  check(z.dim() == 2 || z.dim() == 3, ErrorCode::Shape, name, ": expected (R,n) or (B,T,n), got ", z.sizes());
+  if (z.dim() == 2) return z;
+  c10::AutoGradMode withGraph(z.requires_grad());
+  return z.reshape({z.size(0) * z.size(1), z.size(2)});
+}
+
+// Values with the rows, dimension `rowDim`, in the shape of z's decisions.
+at::Tensor likeDecisions(const at::Tensor& values, const at::Tensor& z, int64_t rowDim) {
+  if (z.dim() == 2 || !values.defined()) return values;
+  std::vector<int64_t> shape(values.sizes().begin(), values.sizes().end());
+  shape[rowDim] = z.size(0);
+  shape.insert(shape.begin() + rowDim + 1, z.size(1));
+  c10::AutoGradMode withGraph(values.requires_grad());
+  return values.reshape(shape);
+}
+
+// z (R,n) as the kernels read it: contiguous doubles where z lies, without a graph.
 at::Tensor checkedLogits(const at::Tensor& z, const char* name) {
-  check(z.dim() == 2, ErrorCode::Shape, name, ": expected (R,n), got ", z.sizes());
   check(z.size(1) <= kMaxSpecialists, ErrorCode::Shape, name, ": expected at most ", kMaxSpecialists,
         " specialists, got ", z.size(1));
   const auto type = z.scalar_type();
@@ -92,23 +110,25 @@ at::Tensor expectation(const at::Tensor& p, const at::Tensor& x) {
 }
 
 // Actions as (G,R,n) doubles, each possible under the policy.
-at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, int64_t cap) {
+at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& z, const at::Tensor& ready,
+                          int64_t cap) {
   const auto sizes = actions.sizes();
-  const bool fits = (actions.dim() == 2 && sizes == ready.sizes()) ||
-                    (actions.dim() == 3 && sizes.slice(1) == ready.sizes());
-  check(fits, ErrorCode::Shape, "actions: expected (R,n) or (G,R,n) with z's (R,n) = ", ready.sizes(),
-        ", got ", sizes);
+  const bool fits = sizes == z.sizes() || (actions.dim() == z.dim() + 1 && sizes.slice(1) == z.sizes());
+  check(fits, ErrorCode::Shape, "actions: expected the shape of z ", z.sizes(), " or (G, those), got ",
+        sizes);
   check(actions.scalar_type() == at::kBool, ErrorCode::Dtype, "actions: expected bool, got ",
         dtypeName(actions.scalar_type()));
-  const at::Tensor all = queuedTo(actions.dim() == 2 ? actions.unsqueeze(0) : actions, ready.device());
+  const int64_t draws = actions.dim() == z.dim() ? 1 : actions.size(0);
+  const at::Tensor all =
+      queuedTo(actions, ready.device()).reshape({draws, ready.size(0), ready.size(1)}).contiguous();
   if (!ready.is_cpu()) {
     const auto possible =
         all.sum(-1).le(cap).all().logical_and(all.logical_and(ready.isneginf()).any().logical_not());
     if (possible.item<bool>()) return all.to(at::kDouble);
   }
-  const at::Tensor flat = all.cpu().contiguous(), logits = ready.cpu();
+  const at::Tensor flat = all.cpu(), here = ready.cpu();
   const bool* on = flat.const_data_ptr<bool>();
-  const double* z = logits.const_data_ptr<double>();
+  const double* logits = here.const_data_ptr<double>();
   const int64_t n = ready.size(1);
   for (int64_t row = 0; row < flat.size(0) * flat.size(1); ++row) {
     const int64_t r = row % ready.size(0);
@@ -116,8 +136,8 @@ at::Tensor checkedActions(const at::Tensor& actions, const at::Tensor& ready, in
     for (int64_t i = 0; i < n; ++i) {
       if (!on[row * n + i]) continue;
       ++active;
-      check(z[r * n + i] > -INFINITY, ErrorCode::Argument, "actions: row ", r, " activates specialist ", i,
-            ", which z forbids (-inf)");
+      check(logits[r * n + i] > -INFINITY, ErrorCode::Argument, "actions: row ", r, " activates specialist ",
+            i, ", which z forbids (-inf)");
     }
     check(active <= cap, ErrorCode::Argument, "actions: row ", r, " activates ", active,
           " specialists, the cap is ", cap, "; pass the cap that the action was drawn with");
@@ -182,53 +202,74 @@ struct Stats : public torch::autograd::Function<Stats> {
 
 }  // namespace
 
-at::Tensor cappedBernoulliLogProb(const at::Tensor& z, const at::Tensor& actions, int64_t cap) {
-  const at::Tensor ready = checkedLogits(z, "z");
-  const at::Tensor chosen = checkedActions(actions, ready, cap);
+at::Tensor restrictLogits(const at::Tensor& z, const at::Tensor& allowed, const at::Tensor& mask) {
+  const auto checked = [&](const at::Tensor& x, const char* name, at::IntArrayRef whole, bool alsoRow) {
+    check(x.scalar_type() == at::kBool, ErrorCode::Dtype, name, ": expected bool, got ",
+          dtypeName(x.scalar_type()));
+    check(x.sizes() == whole || (alsoRow && x.sizes() == z.sizes().slice(z.dim() - 1)), ErrorCode::Shape,
+          name, ": expected ", whole, alsoRow ? " or (n)" : "", " for z ", z.sizes(), ", got ", x.sizes());
+    return x.to(z.device());
+  };
+  rowsOf(z, "z");
   c10::AutoGradMode withGraph(z.requires_grad());
-  const at::Tensor logp = LogProb::apply(z, ready, chosen, cap);  // (G,R)
-  return actions.dim() == 2 ? logp.squeeze(0) : logp;
+  at::Tensor out = z;
+  if (allowed.defined()) out = at::where(checked(allowed, "allowed", z.sizes(), true), out, -INFINITY);
+  if (mask.defined()) {
+    out = at::where(checked(mask, "mask", z.sizes().slice(0, z.dim() - 1), false).unsqueeze(-1), out,
+                    -INFINITY);
+  }
+  return out;
+}
+
+at::Tensor cappedBernoulliLogProb(const at::Tensor& z, const at::Tensor& actions, int64_t cap) {
+  const at::Tensor rows = rowsOf(z, "z"), ready = checkedLogits(rows, "z");
+  const at::Tensor chosen = checkedActions(actions, z, ready, cap);
+  c10::AutoGradMode withGraph(z.requires_grad());
+  const at::Tensor logp = LogProb::apply(rows, ready, chosen, cap);  // (G,R)
+  return likeDecisions(actions.dim() == z.dim() ? logp.squeeze(0) : logp, z, actions.dim() - z.dim());
 }
 
 at::Tensor cappedBernoulliSample(const at::Tensor& z, int64_t cap, int64_t draws,
                                  const at::Generator& generator) {
-  const at::Tensor ready = checkedLogits(z, "z");
+  const at::Tensor ready = checkedLogits(rowsOf(z, "z"), "z");
   check(draws >= 0, ErrorCode::Argument, "draws: expected at least 0, got ", draws);
   checkCap(cap);
   // The same draws on every device.
   const at::Tensor uniforms =
       at::rand({draws, ready.size(0), ready.size(1)}, generator, at::TensorOptions().dtype(at::kDouble));
   if (!ready.is_cpu())
-    return kernels::cappedBernoulliSampleCuda(ready, cap, queuedTo(uniforms, ready.device()));
+    return likeDecisions(kernels::cappedBernoulliSampleCuda(ready, cap, queuedTo(uniforms, ready.device())), z,
+                         1);
   const auto policy = policyOf(ready, cap);
   at::Tensor actions = at::empty(uniforms.sizes(), ready.options().dtype(at::kBool));
   kernels::cappedBernoulliSample(policy, uniforms.const_data_ptr<double>(), draws,
                                  actions.mutable_data_ptr<bool>());
-  return actions;
+  return likeDecisions(actions, z, 1);
 }
 
 at::Tensor cappedBernoulliMode(const at::Tensor& z, int64_t cap, double threshold) {
-  const at::Tensor ready = checkedLogits(z.cpu(), "z");
+  const at::Tensor ready = checkedLogits(rowsOf(z, "z").cpu(), "z");
   check(threshold >= 0 && threshold <= 1, ErrorCode::Argument, "threshold: expected a number in [0, 1], got ",
         threshold);
   at::Tensor actions = at::empty(ready.sizes(), ready.options().dtype(at::kBool));
   kernels::cappedBernoulliMode(policyOf(ready, cap), std::log(threshold) - std::log1p(-threshold),
                                actions.mutable_data_ptr<bool>());
-  return actions;
+  return likeDecisions(actions, z, 0);
 }
 
 CappedBernoulliStats cappedBernoulliStats(const at::Tensor& z, int64_t cap, const at::Tensor& zOld) {
-  const at::Tensor ready = checkedLogits(z, "z");
+  const at::Tensor rows = rowsOf(z, "z"), ready = checkedLogits(rows, "z");
   // Without zOld the policy stands in for it: a KL of 0, left out of the result.
   at::Tensor old = ready;
   if (zOld.defined()) {
     check(zOld.sizes() == z.sizes(), ErrorCode::Shape, "zOld: expected the shape of z ", z.sizes(), ", got ",
           zOld.sizes());
-    old = checkedLogits(queuedTo(zOld, z.device()), "zOld");
+    old = checkedLogits(queuedTo(rowsOf(zOld, "zOld").detach(), z.device()), "zOld");
   }
   c10::AutoGradMode withGraph(z.requires_grad());
-  const auto outputs = Stats::apply(z, ready, old, cap);
-  return {outputs[0], outputs[1], zOld.defined() ? outputs[2] : at::Tensor()};
+  const auto outputs = Stats::apply(rows, ready, old, cap);
+  return {likeDecisions(outputs[0], z, 0), likeDecisions(outputs[1], z, 0),
+          zOld.defined() ? likeDecisions(outputs[2], z, 0) : at::Tensor()};
 }
 
 }  // namespace aegir::rl

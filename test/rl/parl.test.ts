@@ -116,3 +116,36 @@ describe("CriticalStepsMetric", () => {
     expect(() => metric.compute([[1, 2]], [[[1]]])).toThrow(/sub\[0\]/);
   });
 });
+
+describe('compat: "open-parl-0.1.0"', () => {
+  const compat = "open-parl-0.1.0";
+
+  // Numbers that open-parl 0.1.0 printed for these inputs, float32.
+  it("multiplies by success twice and extrapolates before step 0", () => {
+    const reward = new PARLReward({ totalTrainingSteps: 100, compat });
+    const result = reward.computeFullReward({
+      numSubagents: [10, 150],
+      trajectoryFeatures: [
+        [0.8, 0.9, 0.7],
+        [0.4, 0.4, 0.4],
+      ],
+      success: [0.5, 1],
+      trainingStep: 50,
+    });
+    expectClose(result.totalReward, [0.195, 0.455], 1e-6);
+    expectClose(result.taskComponent, [0.19, 0.38], 1e-6);
+    expectClose(result.taskQuality, [0.4, 0.4], 1e-6);
+    expect(reward.annealLambda(-10)).toBeCloseTo(0.11, 9);
+  });
+
+  it("ignores the overhead, refuses masks and stages without subagents", () => {
+    const metric = new CriticalStepsMetric({ orchestrationOverhead: 0.5, compat });
+    expect(metric.compute([[1, 1]], [[[-1, -1], [2]]])).toEqual([3]);
+    expect(() => metric.compute([[1]], [[[]]])).toThrow(/without subagents/);
+    expect(() => metric.compute([[1]], [[[1]]], [[true]])).toThrow(/mask/);
+  });
+
+  it("is refused by any other name", () => {
+    expect(() => new PARLReward({ compat: "open-parl-0.2" as never })).toThrow(/compat/);
+  });
+});

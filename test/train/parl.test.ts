@@ -95,7 +95,12 @@ describe("PARL training", () => {
         "ratioLoss",
         "policyLoss",
         "reward",
+        "batchTerms",
         "entropy",
+        "klOld",
+        "entropyBonus",
+        "costCoefficient",
+        "maxLogRatio",
         "epsilon",
         "lambdaParallel",
       ]) {
@@ -104,8 +109,22 @@ describe("PARL training", () => {
       // The floor, with the rounding of f32 probabilities that sum to 1.
       expect(value("rPerf")).toBeGreaterThanOrEqual(-3 - 1e-6);
       expect(value("rPerf")).toBeLessThanOrEqual(0);
-      expect(value("reward")).toBeCloseTo(value("rPerf") - value("cost"), 6);
-      for (const name of ["rParallel", "rFinish", "activation", "pOn", "pOff", "pConst", "informative"]) {
+      expect(value("reward")).toBeCloseTo(value("rPerf") - value("cost") - value("stepsPenalty"), 6);
+      const weighed = value("lambdaParallel") * value("rParallel") + value("lambdaFinish") * value("rFinish");
+      expect(value("rTotal")).toBeCloseTo(value("reward") + weighed, 6);
+      for (const name of [
+        "rParallel",
+        "rFinish",
+        "activation",
+        "pOn",
+        "pOff",
+        "pConst",
+        "informative",
+        "coverage",
+        "accuracy",
+        "clipped",
+        "ess",
+      ]) {
         expect(value(name), name).toBeGreaterThanOrEqual(0);
         expect(value(name), name).toBeLessThanOrEqual(1);
       }

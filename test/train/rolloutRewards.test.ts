@@ -1,23 +1,29 @@
 import { describe, expect, test } from "vitest";
 import { CappedBernoulli } from "../../lib/rl/policy.js";
-import { rolloutRewards } from "../../lib/train/rolloutRewards.js";
+import { activationPrices, informativeShare, rolloutRewards } from "../../lib/train/rolloutRewards.js";
 import { enumerateActions, repeatActions } from "../../lib/train/routingDraws.js";
 
 describe("rollout rewards", () => {
   test("the cost is c times the share of activated specialists, and advantages compare within a row", () => {
     // Two draws of two rows, two specialists: row 0 draws 00 and 11, row 1 draws 10 and 10.
     const actions = Uint8Array.of(0, 0, 1, 0, 1, 1, 1, 0);
+    const perf = [-1, -2, -0.5, -2];
     const result = rolloutRewards(
-      { actions, rows: 2, numSpecialists: 2, perf: [-1, -2, -0.5, -2] },
-      0.2,
+      {
+        rows: 2,
+        components: {
+          perf: { values: perf, weight: 1 },
+          cost: { values: activationPrices(actions, 2), weight: 0.2 },
+        },
+      },
       "rloo",
     );
     // Row 0: rewards -1 and -0.7; row 1: -2.1 twice.
     expect([...result.advantages]).toEqual([expect.closeTo(-0.3), 0, expect.closeTo(0.3), 0]);
     expect(result.reward).toBeCloseTo((-1 - 0.7 - 2.1 - 2.1) / 4, 12);
-    expect(result.perf).toBeCloseTo(-5.5 / 4, 12);
-    expect(result.cost).toBeCloseTo(0.1, 12);
-    expect(result.informative).toBe(0.5);
+    expect(result.terms.perf).toBeCloseTo(-5.5 / 4, 12);
+    expect(result.terms.cost).toBeCloseTo(-0.1, 12);
+    expect(informativeShare(perf, 2)).toBe(0.5);
   });
 
   test("enumerated, the weighted score-function gradient is that of the expected reward", () => {
@@ -30,13 +36,13 @@ describe("rollout rewards", () => {
     const probabilities = each.map((a) => Math.exp(policy.logProb(a)));
     const { advantages, reward } = rolloutRewards(
       {
-        actions: repeatActions(actions, n, 1),
         rows: 1,
-        numSpecialists: n,
-        perf: each.map(perfOf),
+        components: {
+          perf: { values: each.map(perfOf), weight: 1 },
+          cost: { values: activationPrices(repeatActions(actions, n, 1), n), weight: cost },
+        },
         probabilities,
       },
-      cost,
       "rloo",
     );
     const exact = policy.expectedReward((a) => perfOf(a) - (cost * (a[0]! + a[1]! + a[2]!)) / n);

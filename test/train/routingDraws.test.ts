@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Random } from "../../lib/data/random.js";
-import { CollapseGuard } from "../../lib/train/collapseGuard.js";
 import {
   activated,
   activationRates,
@@ -57,25 +56,6 @@ describe("routing draws", () => {
     expect(changed).toBeGreaterThan(650);
     expect(changed).toBeLessThan(850);
     expect(mixRandomRows(off, 2, 0, new Random(3))).toEqual(off);
-  });
-});
-
-describe("collapse guard", () => {
-  const healthy = { penalty: 0, pOn: 0, pOff: 0, pConst: 0, mutualInfo: 0.3 };
-
-  test("warns once when a sign has held for the window, and again after it went away", () => {
-    const guard = new CollapseGuard(3, 4);
-    const kinds = (n: number, penalty: typeof healthy, entropy = 1) =>
-      Array.from({ length: n }, () => guard.update(penalty, entropy).map((w) => w.kind)).flat();
-    expect(kinds(3, { ...healthy, pOn: 1 })).toEqual([]);
-    expect(kinds(5, { ...healthy, pOn: 1 })).toEqual(["always-on"]);
-    expect(kinds(1, healthy)).toEqual([]);
-    expect(kinds(4, { ...healthy, pOn: 1 })).toEqual(["always-on"]);
-    expect(kinds(4, { ...healthy, pConst: 1 }, 0.001)).toEqual(["constant", "no-entropy"]);
-    expect(kinds(4, { ...healthy, pOff: 0.8 })).toEqual(["always-off"]);
-    const resumed = new CollapseGuard(3, 4);
-    resumed.state = guard.state;
-    expect(resumed.state).toEqual(guard.state);
   });
 });
 

@@ -1,0 +1,35 @@
+import type { NativeModule } from "../native/contract.js";
+import { CriticalStepsMetric } from "../rl/parl.js";
+import type { SwarmOrchestrator } from "../swarm/index.js";
+
+/** Deterministic step counts of a swarm: the blocks that each model runs. */
+export interface StepCounts {
+  main: number;
+  /** (n) */
+  sub: readonly number[];
+}
+
+/** Blocks of the primary and of every specialist. */
+export function stepCounts({ primary, specialists }: SwarmOrchestrator): StepCounts {
+  return {
+    main: countBlocks(primary.native),
+    sub: specialists.map(({ model }) => countBlocks(model.native)),
+  };
+}
+
+/**
+ * CriticalSteps = S_main + max over activated specialists of S_sub (docs/rl.md §6) of every routing.
+ * @param actions (…,n)
+ */
+export function criticalStepsOf(actions: ArrayLike<number>, { main, sub }: StepCounts): number[] {
+  const n = sub.length;
+  const count = actions.length / n;
+  const active = Array.from({ length: count }, (_, i) => [sub.map((s, j) => (actions[i * n + j] ? s : 0))]);
+  return new CriticalStepsMetric().compute(Array(count).fill([main]), active);
+}
+
+const BLOCK = /^backbone\.stage\d+\.(?:encoder|decoder)\.\d+\./;
+
+function countBlocks(module: NativeModule): number {
+  return new Set(module.parameters().flatMap(({ name }) => BLOCK.exec(name) ?? [])).size;
+}

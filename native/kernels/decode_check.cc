@@ -74,9 +74,10 @@ class Check {
     const auto r = randn({n}), decay = randn({n}).sigmoid(), k = randn({n}), v = randn({n});
     const auto a = randn({n}) / n, b = randn({n}) / n, state = randn({n, n}), output = at::zeros_like(r);
     const auto wide = [](const at::Tensor& x) { return x.to(at::kDouble); };
-    const auto next = wide(state) * wide(decay) +
-                      at::matmul(wide(state), wide(a)).unsqueeze(1) * wide(b) + wide(v).unsqueeze(1) * wide(k);
-    kernels_.wkv7Step({n, data(r), data(decay), data(k), data(v), data(a), data(b), data(state), data(output)});
+    const auto next = wide(state) * wide(decay) + at::matmul(wide(state), wide(a)).unsqueeze(1) * wide(b) +
+                      wide(v).unsqueeze(1) * wide(k);
+    kernels_.wkv7Step(
+        {n, data(r), data(decay), data(k), data(v), data(a), data(b), data(state), data(output)});
     close("WKV-7 state", state, next);
     close("WKV-7 output", output, at::matmul(next, wide(r)));
   }

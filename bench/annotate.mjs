@@ -119,8 +119,9 @@ async function run({ python, quick }) {
   };
   const model = new AegirForColumnAnnotation(options, { seed: 3 });
   const lanes = Array.from({ length: sizes.cores }, (_, i) => new Lane({ name: `bench ${i}` }));
+  const wide = new Lane({ name: "bench wide", threads: sizes.cores });
   try {
-    const files = await writeFiles(folder, quick ? 40 : 150);
+    const files = await writeFiles(folder, quick ? 40 : 80);
     const serialiser = new Serialiser();
     const annotator = {
       task: "cta",
@@ -130,7 +131,7 @@ async function run({ python, quick }) {
       concurrency: lanes.length + 1,
     };
     let columns;
-    const timed = async () => {
+    const timed = async (annotator) => {
       let best = Number.POSITIVE_INFINITY;
       for (let i = 0; i < (quick ? 1 : 2); i++) {
         const start = performance.now();
@@ -140,7 +141,7 @@ async function run({ python, quick }) {
       return best;
     };
     await annotate(annotator, files.slice(0, 4), path.join(folder, "aegir.json"));
-    const before = await timed();
+    const before = await timed(annotator);
     const task = {
       ...sizes,
       files,
@@ -153,7 +154,8 @@ async function run({ python, quick }) {
       repeats: quick ? 1 : 2,
     };
     const other = pytorch(python, folder, task);
-    const seconds = Math.min(before, await timed());
+    const seconds = Math.min(before, await timed(annotator));
+    const oneLane = await timed({ ...annotator, logitsOf: modelLogits(model, [wide]), concurrency: 2 });
     const wrong = difference(columns, other.columns);
     if (wrong) {
       console.log(`  no figures: ${wrong}`);
@@ -163,6 +165,7 @@ async function run({ python, quick }) {
     const rate = (s) => `${(columns.length / s).toFixed(0).padStart(6)} columns/s`;
     console.log(`  ${files.length} files, ${columns.length} columns, ${tokens} tokens`);
     console.log(`  ${"aegir-swarm".padEnd(24)} ${rate(seconds)}   alone: ${shares(parts)}`);
+    console.log(`  ${"one lane of 2 threads".padEnd(24)} ${rate(oneLane)}`);
     console.log(`  ${"PyTorch, chunks of 16".padEnd(24)} ${rate(other.seconds)}   ${shares(other.parts)}`);
     console.log(`  ${(other.seconds / seconds).toFixed(2)}x   wanted: 1.5x`);
     return {
@@ -171,12 +174,13 @@ async function run({ python, quick }) {
       columns: columns.length,
       forms: [
         { name: "aegir-swarm", seconds, parts },
+        { name: "one lane of 2 threads", seconds: oneLane },
         { name: "PyTorch, chunks of 16", seconds: other.seconds, parts: other.parts },
       ],
     };
   } finally {
     model.dispose();
-    await Promise.all(lanes.map((lane) => lane.close()));
+    await Promise.all([wide, ...lanes].map((lane) => lane.close()));
     fs.rmSync(folder, { recursive: true });
   }
 }

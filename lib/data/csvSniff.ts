@@ -54,34 +54,36 @@ export function looksUtf8(head: Uint8Array): boolean {
 
 /** Records that detection looks at. */
 const SNIFF_RECORDS = 100;
-const OPENS_FIELD = /[,;\t|]/;
+const [QUOTE, NEWLINE, RETURN, SPACE] = ['"', "\n", "\r", " "].map((c) => c.charCodeAt(0));
+const DELIMITER_CODES = DELIMITERS.map((c) => c.charCodeAt(0));
 
 /** Fields per record for one delimiter, quotes respected; the last record is left out where it may be cut. */
 function fieldCounts(text: string, delimiter: string, complete: boolean): number[] {
   const counts: number[] = [];
+  const code = delimiter.charCodeAt(0);
   let fields = 1;
   let quoted = false;
   let fieldStart = true;
   let empty = true;
   for (let i = 0; i < text.length && counts.length < SNIFF_RECORDS; i++) {
-    const c = text[i]!;
+    const c = text.charCodeAt(i);
     if (quoted) {
-      if (c === '"') quoted = false;
-    } else if (c === '"' && fieldStart) {
+      if (c === QUOTE) quoted = false;
+    } else if (c === QUOTE && fieldStart) {
       quoted = true;
       fieldStart = false;
       empty = false;
-    } else if (c === '"' && text[i - 1] === '"') {
+    } else if (c === QUOTE && text.charCodeAt(i - 1) === QUOTE) {
       quoted = true;
-    } else if (c === "\n" || c === "\r") {
+    } else if (c === NEWLINE || c === RETURN) {
       if (!empty) counts.push(fields);
       fields = 1;
       fieldStart = true;
       empty = true;
     } else {
-      if (c === delimiter) fields++;
+      if (c === code) fields++;
       // Behind any delimiter: quoted fields of another dialect hide their content too.
-      fieldStart = OPENS_FIELD.test(c) || (fieldStart && c === " ");
+      fieldStart = DELIMITER_CODES.includes(c) || (fieldStart && c === SPACE);
       empty = false;
     }
   }

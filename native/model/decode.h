@@ -16,8 +16,8 @@ class Decoder {
   Decoder(const torch::nn::Module& causalLM, std::shared_ptr<const BackboneConfig> config);
 
   // Whether step() can go on from here: parameters and state lie on the CPU, every tensor of the state is
-  // there (sequences have begun), and heads are multiples of the vector width. Else the model's own forward
-  // serves.
+  // there (sequences have begun), heads are multiples of the vector width, and products are not in bf16. Else
+  // the model's own forward serves.
   bool serves(const AegirState& state) const;
 
   // ids, roles: (B) i64 in range; roles undefined: role 0. The logits (B,V) after the token; `state` of the B

@@ -121,6 +121,23 @@ describe("steps of other shapes", () => {
     expectClose(values(second.logits), rowValues(whole.logits, 0).slice(264), "second token");
   });
 
+  it("products in bf16 go through forward", async () => {
+    using model = new AegirForCausalLM({
+      archLayout: ["w1"],
+      dModel: 32,
+      headSize: 16,
+      init: "annotation",
+      precision: "bf16",
+    });
+    using inputIds = indexTensor([97]);
+    using first = await model.step({ inputIds });
+    using second = await model.step({ inputIds, state: first.state });
+    using ids = idTensor([[97]]);
+    using whole = await model.forward({ inputIds: ids, state: first.state });
+    expect(second.decoded).toBe(false);
+    expect(values(second.logits)).toEqual(values(whole.logits));
+  });
+
   it("two threads give what one gives", async () => {
     const options = { archLayout: ["w1"], dModel: 256, headSize: 64, init: "annotation" as const };
     using one = new AegirForCausalLM(options, { seed: 1, threads: 1 });

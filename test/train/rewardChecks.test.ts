@@ -97,7 +97,7 @@ it("a trained swarm's table holds what its forward says, and its report is writt
   const set = await evaluationSet(dataset, "validation", run.labels, run.serialiser, { limit: 40 });
   using table = await routingTable(run.swarm!, set);
   expect(table.rows).toBe(set.examples.length);
-  expect(Math.max(...table.outcome.logp)).toBeLessThanOrEqual(0);
+  expect(Math.max(...Array.from(table.outcome.logp))).toBeLessThanOrEqual(0);
   // Its own routing is one of all.
   for (let row = 0; row < table.rows; row++) {
     const all = Array.from({ length: 4 }, (_, g) => table.outcome.logp[g * table.rows + row]!);

@@ -98,5 +98,5 @@ async function runChecks(
     signal,
     onProgress: (progress) => view.update(progress),
   });
-  return withLane(threads, (lane) => checkRewards(table, swarm.router.dModel, lane, { seed }));
+  return await withLane(threads, (lane) => checkRewards(table, swarm.router.dModel, lane, { seed }));
 }

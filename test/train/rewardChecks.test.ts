@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { writeDataset } from "../../lib/data/csvFolder.js";
 import { selectColumns } from "../../lib/data/dataset.js";
 import { Random } from "../../lib/data/random.js";
 import { rewardSvg, rewardText, writeRewardReport } from "../../lib/report/rewardReport.js";
@@ -11,6 +12,7 @@ import { checkRewards, type RewardReport } from "../../lib/train/rewardChecks.js
 import { routingTable, type SwarmTable } from "../../lib/train/routingTable.js";
 import { cosine, spearman, standardDeviation } from "../../lib/train/statistics.js";
 import { trainSupervised } from "../../lib/train/supervised.js";
+import { aegir } from "../cli/support.js";
 import { useLane } from "../rl/nativeSupport.js";
 import { folder, shortColumns, tinyDataset, tinyModel } from "./support.js";
 
@@ -112,6 +114,17 @@ it("a trained swarm's table holds what its forward says, and its report is writt
     routingTable(run.swarm!, { ...set, examples: Array(70_000).fill(set.examples[0]) }),
   ).rejects.toThrow(/limit: expected at most 65536 columns/);
   expect(hidden.shape).toEqual([table.rows, 32]);
+
+  await writeDataset(join(dir.path, "tables"), dataset);
+  const command = ["rewards", "check", "run", "--data", "tables", "--limit", "40", "--json"];
+  const { code, stdout, stderr } = await aegir(command, dir.path);
+  expect(stderr).not.toContain("error");
+  const printed = JSON.parse(stdout) as RewardReport;
+  expect(code).toBe(printed.passed ? 0 : 1);
+  expect(printed.columns).toBe(40);
+  expect(await readFile(join(out, "rewards-check", "report.md"), "utf8")).toContain("| gradient |");
+  const none = await aegir(["rewards", "check", "run/specialists/people", "--data", "tables"], dir.path);
+  expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("has no router") });
 });
 
 it("statistics: ranks with ties, directions, deviation", () => {

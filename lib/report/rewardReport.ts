@@ -68,7 +68,7 @@ export function rewardSvg(report: RewardReport): string {
     title: "Rewards along ladders of corruption: each must fall",
     xLabel: "share corrupted",
     yRange: [0, 1],
-    series: ladders.map(({ component, what, points }) => ({ name: `${component}: ${what}`, points })),
+    series: ladders.map(({ what, points }) => ({ name: what, points })),
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${chartTop + LADDERS}" font-family="sans-serif" font-size="12">`,

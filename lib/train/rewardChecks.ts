@@ -205,7 +205,7 @@ function rewardLadders({ rows, numSpecialists: n, corrupted, intact }: SwarmTabl
     return degeneratePenalty([0.5 + distance, 0.5 - distance, 0.5 - distance, 0.5 + distance], 2).penalty;
   };
   const ladders = [
-    ladder("perf", "exchanged columns", (share) =>
+    ladder("perf", "exchanged cells", (share) =>
       mean(intact.map((logp, row) => unit(rank[row]! < share * rows ? corrupted[row]! : logp))),
     ),
     ladder(

@@ -92,6 +92,7 @@ export class ParlTrainee implements Trainee, Disposable {
     if (routed.length > 0) {
       const experiences = routed.map(({ experience }) => experience);
       Object.assign(all, await this.update.learn(experiences, this.routerOptimizer, this.random));
+      all.skipped = all.skipped === true || all.routerSkipped === true;
       Object.assign(all, this.watch(step, all as unknown as RouterHealth));
     }
     return { ...all, cacheHits: this.data.train.hitRate, failedCalls: this.data.train.failures };
@@ -145,8 +146,9 @@ export class ParlTrainee implements Trainee, Disposable {
   private watch(step: number, health: RouterHealth): Figures {
     const found = this.guard.update(health);
     for (const { message } of found) this.onWarning?.(`step ${step + 1}: ${message}`);
+    if (found.length === 0) return {};
     const last = found.find(({ stop }) => stop);
-    return last ? { stop: last.message } : {};
+    return { collapse: found.map((sign) => ({ ...sign })), ...(last ? { stop: last.message } : {}) };
   }
 
   /** Cross-entropy of the whole swarm under one routing per row, with a graph into everything but the router. */

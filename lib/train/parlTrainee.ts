@@ -95,7 +95,7 @@ export class ParlTrainee implements Trainee, Disposable {
       all.skipped = all.skipped === true || all.routerSkipped === true;
       Object.assign(all, this.watch(step, all as unknown as RouterHealth));
     }
-    return { ...all, cacheHits: this.data.train.hitRate, failedCalls: this.data.train.failures };
+    return { ...all, ...this.data.train.takeCounts() };
   }
 
   /** Forward and backward of one batch; the gradients of `accumulate` batches make a step. */

@@ -67,6 +67,8 @@ describe("PARL training", () => {
         accumulate: 2,
         entropyTarget: 0.7,
         klTarget: 1e-4,
+        // Holds some of the rows only.
+        cacheBytes: 33_000,
         optimizer: "muon" as const,
       },
     ],
@@ -128,6 +130,8 @@ describe("PARL training", () => {
       expect(value("klOld")).toBeGreaterThan(0);
       expect(value("routerGradNorm")).toBeGreaterThan(0);
       expect(value("routerUpdates")).toBe(2);
+      expect(value("cacheHits")).toBe(1);
+      expect(value("failedCalls")).toBe(0);
       expect(value("rTotal")).toBeCloseTo(value("reward") + weighed, 6);
       for (const name of [
         "rParallel",

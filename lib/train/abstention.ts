@@ -32,7 +32,8 @@ export interface SelectiveFigures {
 
 /**
  * The threshold on confidence that answers most columns while the share of right answers reaches the target, or the highest that
- * answers a share of the columns. A tie in confidence is answered or left out as a whole.
+ * answers a share of the columns; halfway between two confidences, 0 where every column is answered. A tie is answered or left out
+ * as a whole.
  * @param predictions on validation @param truth class ids, in the same order
  * @throws AegirError ERR_CONFIG for a target outside (0, 1]; ERR_DATA without columns, or where no threshold reaches the accuracy
  */
@@ -55,15 +56,17 @@ export function calibrateAbstention(
   let best: Abstention | null = null;
   let highest = 0;
   for (const [at, i] of order.entries()) {
-    const { label, confidence: threshold } = predictions[i]!;
+    const { label, confidence } = predictions[i]!;
     if (label === truth[i]) right++;
-    const next = order[at + 1];
-    if (next !== undefined && predictions[next]!.confidence === threshold) continue;
+    const next = predictions[order[at + 1] ?? -1]?.confidence ?? 0;
+    if (next === confidence) continue;
     const coverage = (at + 1) / total;
     const selectiveAccuracy = right / (at + 1);
     highest = Math.max(highest, selectiveAccuracy);
     const reached = "accuracy" in target ? selectiveAccuracy >= wanted : best === null && coverage >= wanted;
-    if (reached) best = { threshold, target, validation: { columns: total, coverage, selectiveAccuracy } };
+    if (!reached) continue;
+    const threshold = at + 1 === total ? 0 : between(next, confidence);
+    best = { threshold, target, validation: { columns: total, coverage, selectiveAccuracy } };
   }
   if (best) return best;
   throw new AegirError(
@@ -71,6 +74,12 @@ export function calibrateAbstention(
     `abstention: no threshold on confidence gives a selective accuracy of ${wanted} on validation, ` +
       `the highest is ${highest.toFixed(3)}; ask for less or train further`,
   );
+}
+
+/** Halfway, so that rounding in a confidence changes no answer; never the lower one itself. */
+function between(lower: number, upper: number): number {
+  const middle = (lower + upper) / 2;
+  return middle > lower ? middle : upper;
 }
 
 /** @throws AegirError ERR_CONFIG for a target outside (0, 1] */

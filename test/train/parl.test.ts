@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { selectColumns } from "../../lib/data/dataset.js";
 import type { Dataset } from "../../lib/data/types.js";
+import { readAbstention } from "../../lib/train/abstention.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { type ParlRun, type SpecialistSource, trainParl } from "../../lib/train/parl.js";
@@ -230,6 +231,31 @@ describe("PARL training", () => {
 
     using warned = await trainParl({ ...ruinous, steps: 30, collapsePatience: 0 });
     expect(warned.outcome).toMatchObject({ steps: 30, stoppedEarly: false, stopReason: null });
+  });
+
+  test("a target of selective accuracy sets the threshold at every validation, and the run keeps that of its weights", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    using _ = await trainParl({
+      ...run,
+      out,
+      steps: 60,
+      batchRows: 24,
+      lr: 1e-2,
+      validateEvery: 10,
+      abstainAccuracy: 0.3,
+    });
+    const records = await metricsOf(out);
+    const calibrated = records.filter(({ abstainBelow }) => abstainBelow !== undefined);
+    expect(calibrated.length).toBeGreaterThan(0);
+    for (const { selectiveAccuracy } of calibrated) expect(selectiveAccuracy).toBeGreaterThanOrEqual(0.3);
+    const from = calibrated[0]!.step;
+    const routed = records.filter(({ kind, step }) => kind === "train" && step > from);
+    expect(routed.some(({ coverage }) => (coverage as number) < 1)).toBe(true);
+    using loaded = await loadRun(out);
+    const { abstention } = await evaluateRun(loaded, dataset, { split: "validation", controls: false });
+    expect(abstention).toMatchObject({ threshold: (await readAbstention(out))!.threshold });
+    expect(abstention!.selectiveAccuracy).toBeGreaterThanOrEqual(0.3);
   });
 
   test("no specialists, two of one name", async () => {

@@ -52,6 +52,7 @@ describe("train, evaluate, annotate", () => {
     expect(report.macroF1).toBeCloseTo(JSON.parse(resumed.stdout).best.score, 10);
 
     const calibrated = await aegir(["evaluate", "run", "--abstain-coverage", ".5", "--json", "--quiet"], dir);
+    expect(calibrated.code, calibrated.stderr).toBe(0);
     const { abstention } = JSON.parse(calibrated.stdout);
     expect(abstention).toMatchObject({ coverage: expect.any(Number), selectiveAccuracy: expect.any(Number) });
     const stored = JSON.parse(await readFile(join(dir, "run", "abstention.json"), "utf8"));

@@ -42,6 +42,13 @@ export * from "./rl/index.js";
 export * from "./swarm/index.js";
 export * from "./tensor/index.js";
 export {
+  type Abstention,
+  type AbstentionTarget,
+  calibrateAbstention,
+  readAbstention,
+  type SelectiveFigures,
+} from "./train/abstention.js";
+export {
   type AnnotateFilesOptions,
   type AnnotateOptions,
   type Annotator,
@@ -57,7 +64,12 @@ export {
   openDataSource,
 } from "./train/dataSource.js";
 export type { Evaluation } from "./train/evaluate.js";
-export { evaluateRun, type RunEvaluation, type RunEvaluationOptions } from "./train/evaluateRun.js";
+export {
+  calibrateRun,
+  evaluateRun,
+  type RunEvaluation,
+  type RunEvaluationOptions,
+} from "./train/evaluateRun.js";
 export type { SwarmFigures } from "./train/evaluateSwarm.js";
 export { type LoadedRun, type LoadRunOptions, loadRun } from "./train/loadRun.js";
 export type { TrainingOutcome } from "./train/loop.js";

@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { type Command, Option } from "commander";
 import { AegirError } from "../errors.js";
 import { terminalTable, truncate } from "../report/table.js";
+import { abstentionThreshold } from "../train/abstention.js";
 import { annotateFiles, type ColumnAnnotation } from "../train/annotate.js";
 import { writeFileAtomic } from "../train/atomic.js";
 import { loadRun } from "../train/loadRun.js";
@@ -17,6 +18,7 @@ interface AnnotateFlags {
   mainColumn?: number;
   maxColumns?: number;
   header?: "yes" | "no";
+  abstain?: number | true;
   quiet?: boolean;
 }
 
@@ -40,6 +42,11 @@ export function register(program: Command): void {
         "whether the first line names the columns (default: by what it looks like)",
       ).choices(["yes", "no"]),
     )
+    .option(
+      "--abstain [confidence]",
+      "no type below this confidence (default: the run's calibrated one)",
+      number,
+    )
     .option("--out <file>", "write to this file, whole or not at all")
     .option("--quiet", "show no progress")
     .action(annotate);
@@ -50,10 +57,12 @@ async function annotate(run: string, files: string[], flags: AnnotateFlags): Pro
   try {
     const results = await withInterrupt(async (signal) => {
       using annotator = await loadRun(run, { lanes: availableParallelism() });
-      const { mainColumn, maxColumns } = flags;
+      const { mainColumn, maxColumns, abstain } = flags;
+      const abstainBelow = abstain === undefined ? undefined : await abstentionThreshold(run, abstain);
       const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
       const onProgress = view.update.bind(view);
-      return await annotateFiles(annotator, files, { mainColumn, maxColumns, csv, signal, onProgress });
+      const options = { mainColumn, maxColumns, abstainBelow, csv, signal, onProgress };
+      return await annotateFiles(annotator, files, options);
     });
     for (const { file, warnings } of flags.quiet ? [] : results)
       for (const warning of warnings) view.note(`${file}: ${warning}`);
@@ -89,7 +98,7 @@ function format(annotations: ColumnAnnotation[], { json, csv }: AnnotateFlags): 
     a.table,
     a.column,
     a.header,
-    a.type,
+    a.type ?? "unknown",
     a.confidence,
     a.runnerUp,
     a.runnerUpConfidence,

@@ -2,10 +2,12 @@ import { type Command, Option } from "commander";
 import { formatReport } from "../data/metrics.js";
 import type { Split, Task } from "../data/types.js";
 import { terminalTable } from "../report/table.js";
+import type { AbstentionTarget, SelectiveFigures } from "../train/abstention.js";
 import { openDataSource, recordedSource } from "../train/dataSource.js";
-import { evaluateRun, type RunEvaluation } from "../train/evaluateRun.js";
+import { calibrateRun, evaluateRun, type RunEvaluation } from "../train/evaluateRun.js";
 import type { SwarmFigures } from "../train/evaluateSwarm.js";
 import { loadRun } from "../train/loadRun.js";
+import type { Progress } from "../train/progress.js";
 import { sourceFrom } from "./dataOptions.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
@@ -18,6 +20,8 @@ interface EvaluateFlags {
   unknownLabels: "error" | "skip";
   controls: boolean;
   limit?: number;
+  abstainAccuracy?: number;
+  abstainCoverage?: number;
   threads: number;
   json?: boolean;
   quiet?: boolean;
@@ -46,6 +50,20 @@ export function register(program: Command): void {
     )
     .option("--no-controls", "swarms: leave out all-on, all-off and shuffled routing")
     .option("--limit <n>", "columns at most, evenly spaced", number)
+    .addOption(
+      new Option(
+        "--abstain-accuracy <share>",
+        "calibrate on validation to abstain: a share of the answers that is right; stored in the run",
+      )
+        .argParser(number)
+        .conflicts("abstainCoverage"),
+    )
+    .addOption(
+      new Option(
+        "--abstain-coverage <share>",
+        "the same for a share of columns that gets an answer",
+      ).argParser(number),
+    )
     .option("--threads <n>", "threads of each lane", number, 1)
     .option("--json", "print JSON")
     .option("--quiet", "show no progress")
@@ -62,13 +80,16 @@ async function evaluateCommand(dir: string, flags: EvaluateFlags): Promise<void>
           ? await recordedSource(dir)
           : sourceFrom({ data: flags.data, task: flags.task ?? run.task });
       const { split, unknownLabels, controls, limit } = flags;
-      return await evaluateRun(run, await openDataSource(source), {
+      const dataset = await openDataSource(source);
+      const running = { signal, onProgress: (progress: Progress) => view.update(progress) };
+      const target = abstentionTarget(flags);
+      if (target) await calibrateRun(run, dataset, target, running);
+      return await evaluateRun(run, dataset, {
         split,
         unknownLabels,
         controls,
         limit,
-        signal,
-        onProgress: (progress) => view.update(progress),
+        ...running,
       });
     });
     view.stop();
@@ -78,15 +99,35 @@ async function evaluateCommand(dir: string, flags: EvaluateFlags): Promise<void>
   }
 }
 
+function abstentionTarget({ abstainAccuracy, abstainCoverage }: EvaluateFlags): AbstentionTarget | null {
+  if (abstainAccuracy !== undefined) return { accuracy: abstainAccuracy };
+  return abstainCoverage === undefined ? null : { coverage: abstainCoverage };
+}
+
 function evaluationText(evaluation: RunEvaluation): string {
-  const { split, skipped, columnsPerSecond, swarm } = evaluation;
+  const { split, skipped, columnsPerSecond, swarm, abstention } = evaluation;
   const left = skipped > 0 ? `; ${skipped} columns of unknown labels left out` : "";
   const lines = [
     formatReport(evaluation),
     `${split} split, ${columnsPerSecond.toFixed(0)} columns a second${left}`,
   ];
+  if (abstention) lines.push("", abstentionText(abstention));
   if (swarm) lines.push("", swarmText(swarm));
   return lines.join("\n");
+}
+
+function abstentionText({
+  threshold,
+  coverage,
+  selectiveAccuracy,
+  microF1,
+  macroF1,
+}: SelectiveFigures): string {
+  const right = selectiveAccuracy === null ? "none" : selectiveAccuracy.toFixed(3);
+  return (
+    `abstaining below a confidence of ${threshold.toFixed(3)}: coverage ${coverage.toFixed(3)}, ` +
+    `selective accuracy ${right}, macro F1 ${macroF1.toFixed(3)}, micro F1 ${microF1.toFixed(3)}`
+  );
 }
 
 function swarmText({ activationRate, activationByDomain, criticalPath, controls }: SwarmFigures): string {

@@ -19,6 +19,7 @@ function summaryText(config: RunConfig, outcome: TrainingOutcome, records: Metri
   const { best, lag } = outcome;
   const facts: Cell[][] = [
     ["steps", outcome.steps + (outcome.stoppedEarly ? " (stopped early)" : "")],
+    ...(outcome.stopReason === null ? [] : [["stopped because", outcome.stopReason]]),
     ["seconds of the last part", outcome.seconds.toFixed(1)],
     ["best validation score", best ? `${best.score.toFixed(4)} at step ${best.step}` : null],
     ["longest step", `${outcome.longestStepMs.toFixed(0)} ms`],

@@ -14,8 +14,9 @@ export interface ColumnAnnotation {
   /** CPA: the subject column. */
   mainColumn?: number;
   header: string | null;
-  type: string;
-  /** Probability of `type`, in (0, 1]. */
+  /** Null where the model abstained. */
+  type: string | null;
+  /** Probability of the most probable type, in (0, 1]. */
   confidence: number;
   /** The second most probable type; null where the model knows one only. */
   runnerUp: string | null;
@@ -36,6 +37,8 @@ interface TableOptions {
   mainColumn?: number;
   /** Refuse wider tables, which are hardly ever tables; default 2000. */
   maxColumns?: number;
+  /** Confidence below which the type is null; `readAbstention` knows a calibrated run's. Default 0. */
+  abstainBelow?: number;
 }
 
 export interface AnnotateOptions extends PredictOptions, TableOptions {
@@ -50,14 +53,14 @@ export interface AnnotateOptions extends PredictOptions, TableOptions {
 export async function annotateTable(
   annotator: Annotator,
   table: Table,
-  { columns, mainColumn, maxColumns, ...options }: AnnotateOptions = {},
+  { columns, mainColumn, maxColumns, abstainBelow, ...options }: AnnotateOptions = {},
 ): Promise<ColumnAnnotation[]> {
   const targets = await encodeTable(annotator, table, table.name, { columns, mainColumn, maxColumns });
   const { labels, logitsOf, concurrency } = annotator;
   const examples = targets.map(({ example }) => example);
   const settings = { task: table.name, concurrency, ...options };
   const predictions = await predict(logitsOf, examples, labels.length, settings);
-  return targets.map((target, i) => annotation(target, predictions[i]!, labels));
+  return targets.map((target, i) => annotation(target, predictions[i]!, labels, abstainBelow));
 }
 
 export interface AnnotateFilesOptions extends Omit<PredictOptions, "task">, TableOptions {
@@ -86,7 +89,7 @@ const WINDOW = 512;
 export async function annotateFiles(
   annotator: Annotator,
   files: readonly string[],
-  { csv, mainColumn, maxColumns, onProgress, ...options }: AnnotateFilesOptions = {},
+  { csv, mainColumn, maxColumns, abstainBelow, onProgress, ...options }: AnnotateFilesOptions = {},
 ): Promise<FileAnnotations[]> {
   const results = files.map((file): FileAnnotations => ({ file, columns: [], error: null, warnings: [] }));
   const names = tableNames(files);
@@ -110,7 +113,7 @@ export async function annotateFiles(
       settings,
     ).then((predictions) => {
       for (const [i, target] of window.entries())
-        results[target.file]!.columns.push(annotation(target, predictions[i]!, labels));
+        results[target.file]!.columns.push(annotation(target, predictions[i]!, labels, abstainBelow));
       meter.report(filesRead);
     });
     // Its failure is met at the next await of it, maybe after some reading.
@@ -178,10 +181,11 @@ function annotation(
   { example: _, file: __, ...target }: Target,
   { label, confidence, runnerUp, runnerUpConfidence }: Prediction,
   labels: readonly string[],
+  abstainBelow = 0,
 ): ColumnAnnotation {
   return {
     ...target,
-    type: labels[label]!,
+    type: confidence < abstainBelow ? null : labels[label]!,
     confidence,
     runnerUp: runnerUp === label ? null : labels[runnerUp]!,
     runnerUpConfidence: runnerUp === label ? 0 : runnerUpConfidence,

@@ -10,7 +10,13 @@ export type CollapseKind =
 
 export interface Collapse {
   kind: CollapseKind;
-  /** What it was, by which figure, and its usual cure. */
+  /** The figure that shows it, its value, and the limit that it has passed. */
+  metric: string;
+  value: number;
+  limit: number;
+  /** Steps in a row. */
+  steps: number;
+  /** All of this in words, and the usual cure. */
   message: string;
   /** The sign has held for the patience: the training is to end. */
   stop: boolean;
@@ -37,6 +43,9 @@ interface Sign {
   cure: string;
 }
 
+/** A router at the bounds of its logits, |z| < 6, keeps .0173 nats a specialist: the limit has to lie above that. */
+const LOW_ENTROPY = 0.03;
+
 const SIGNS: Record<CollapseKind, Sign> = {
   "always-on": {
     metric: "pOn",
@@ -61,7 +70,7 @@ const SIGNS: Record<CollapseKind, Sign> = {
   },
   "no-entropy": {
     metric: "entropy per specialist",
-    limit: 0.01,
+    limit: LOW_ENTROPY,
     above: false,
     what: "the router is certain of every row and explores no more",
     cure: "raise the entropy bonus (--entropy-bonus, --entropy-target) or lower --router-lr",
@@ -105,12 +114,14 @@ export class CollapseGuard {
     const found: Collapse[] = [];
     for (const kind of Object.keys(SIGNS) as CollapseKind[]) {
       if (kind === "always-on" && health.phase === "budget") continue;
-      const { limit, above } = SIGNS[kind];
+      const { metric, limit, above } = SIGNS[kind];
       const value = this.value(kind, health);
-      const streak = (above ? value > limit : value < limit) ? (this.streaks.get(kind) ?? 0) + 1 : 0;
-      this.streaks.set(kind, streak);
-      const stop = this.patience > 0 && streak === Math.max(this.patience, this.window);
-      if (streak === this.window || stop) found.push({ kind, message: describe(kind, value, streak), stop });
+      const sound = above ? value <= limit : value >= limit; // NaN is a sign
+      const steps = sound ? 0 : (this.streaks.get(kind) ?? 0) + 1;
+      this.streaks.set(kind, steps);
+      const stop = this.patience > 0 && steps === Math.max(this.patience, this.window);
+      if (steps === this.window || stop)
+        found.push({ kind, metric, value, limit, steps, message: describe(kind, value, steps), stop });
     }
     return found;
   }
@@ -142,7 +153,7 @@ export class CollapseGuard {
   }
 }
 
-function describe(kind: CollapseKind, value: number, streak: number): string {
+function describe(kind: CollapseKind, value: number, steps: number): string {
   const { metric, limit, above, what, cure } = SIGNS[kind];
-  return `${kind}: for ${streak} steps ${what} (${metric} ${value.toPrecision(3)}, ${above ? "over" : "under"} ${limit}); ${cure}`;
+  return `${kind}: for ${steps} steps ${what} (${metric} ${value.toPrecision(3)}, ${above ? "over" : "under"} ${limit}); ${cure}`;
 }

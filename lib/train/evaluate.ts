@@ -1,6 +1,7 @@
 import { type ClassificationReport, classificationReport } from "../data/metrics.js";
 import type { Serialiser } from "../data/serialise.js";
 import type { Dataset, EncodedExample, LabelledColumn, Split, Task } from "../data/types.js";
+import { type SelectiveFigures, selectiveFigures } from "./abstention.js";
 import { encodeColumns, knownColumns, thin } from "./examples.js";
 import { type LogitsOf, type Prediction, type PredictOptions, predict } from "./predict.js";
 
@@ -20,6 +21,13 @@ export interface Evaluation extends ClassificationReport {
   split: Split;
   skipped: number;
   columnsPerSecond: number;
+  /** Where a threshold was given: the same predictions of a head that abstains below it. */
+  abstention?: SelectiveFigures;
+}
+
+export interface EvaluateOptions extends PredictOptions {
+  /** Confidence below which a head that abstains gives no answer. */
+  abstainBelow?: number;
 }
 
 /**
@@ -47,20 +55,29 @@ export async function evaluationSet(
 export async function evaluate(
   logitsOf: LogitsOf,
   set: EvaluationSet,
-  options: PredictOptions = {},
+  { abstainBelow, ...options }: EvaluateOptions = {},
 ): Promise<Evaluation> {
   const begin = performance.now();
   const predictions = await predict(logitsOf, set.examples, set.labels.length, options);
   const seconds = (performance.now() - begin) / 1000;
-  return scored(set, predictions, set.examples.length / seconds);
+  return scored(set, predictions, set.examples.length / seconds, abstainBelow);
 }
 
 /** Scores of predictions already made, in the order of the set's columns. */
-export function scored(set: EvaluationSet, predictions: Prediction[], columnsPerSecond: number): Evaluation {
+export function scored(
+  set: EvaluationSet,
+  predictions: Prediction[],
+  columnsPerSecond: number,
+  abstainBelow?: number,
+): Evaluation {
+  const { task, split, skipped, labels } = set;
+  const truth = set.examples.map((example) => example.label);
   const report = classificationReport(
-    set.examples.map((example) => example.label),
+    truth,
     predictions.map((prediction) => prediction.label),
-    set.labels,
+    labels,
   );
-  return { task: set.task, split: set.split, skipped: set.skipped, ...report, columnsPerSecond };
+  const evaluation = { task, split, skipped, ...report, columnsPerSecond };
+  if (abstainBelow === undefined) return evaluation;
+  return { ...evaluation, abstention: selectiveFigures(predictions, truth, labels, abstainBelow) };
 }

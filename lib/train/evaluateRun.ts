@@ -1,9 +1,17 @@
 import type { Dataset, Split } from "../data/types.js";
 import { AegirError } from "../errors.js";
+import {
+  type Abstention,
+  type AbstentionTarget,
+  calibrateAbstention,
+  checkedTarget,
+  readAbstention,
+  saveAbstention,
+} from "./abstention.js";
 import { type Evaluation, evaluate, evaluationSet } from "./evaluate.js";
 import { evaluateSwarm, type SwarmFigures } from "./evaluateSwarm.js";
 import type { LoadedRun } from "./loadRun.js";
-import type { PredictOptions } from "./predict.js";
+import { type PredictOptions, predict } from "./predict.js";
 
 export interface RunEvaluation extends Evaluation {
   /** Swarms only. */
@@ -20,7 +28,7 @@ export interface RunEvaluationOptions extends PredictOptions {
 }
 
 /**
- * Scores a loaded run on a data set.
+ * Scores a loaded run on a data set; beside it as a head that abstains, where the run was calibrated to.
  * @throws AegirError ERR_DATA where the data is of another task or has labels that were absent from training; ERR_ABORTED
  */
 export async function evaluateRun(
@@ -35,7 +43,32 @@ export async function evaluateRun(
     );
   }
   const set = await evaluationSet(dataset, split, run.labels, run.serialiser, { unknownLabels, limit });
+  const abstainBelow = (await readAbstention(run.dir))?.threshold;
   return run.swarm
-    ? evaluateSwarm(run.swarm, set, { controls, ...options })
-    : evaluate(run.logitsOf, set, options);
+    ? evaluateSwarm(run.swarm, set, { controls, abstainBelow, ...options })
+    : evaluate(run.logitsOf, set, { abstainBelow, ...options });
+}
+
+/**
+ * Calibrates a run's threshold on the validation columns of its data and stores it in the run's folder.
+ * @throws AegirError ERR_CONFIG, ERR_DATA as `calibrateAbstention`; ERR_ABORTED
+ */
+export async function calibrateRun(
+  run: LoadedRun,
+  dataset: Dataset,
+  target: AbstentionTarget,
+  options: PredictOptions = {},
+): Promise<Abstention> {
+  checkedTarget(target);
+  const set = await evaluationSet(dataset, "validation", run.labels, run.serialiser, {
+    unknownLabels: "skip",
+  });
+  const predictions = await predict(run.logitsOf, set.examples, run.labels.length, {
+    task: "calibration",
+    ...options,
+  });
+  const truth = set.examples.map(({ label }) => label);
+  const abstention = calibrateAbstention(predictions, truth, target);
+  await saveAbstention(run.dir, abstention);
+  return abstention;
 }

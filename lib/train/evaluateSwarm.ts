@@ -8,7 +8,7 @@ import {
   type SwarmOrchestrator,
   type SwarmTiming,
 } from "../swarm/index.js";
-import { type Evaluation, type EvaluationSet, evaluate } from "./evaluate.js";
+import { type EvaluateOptions, type Evaluation, type EvaluationSet, evaluate } from "./evaluate.js";
 import type { PredictOptions } from "./predict.js";
 import { activationRates, shuffleRows } from "./routingDraws.js";
 import { swarmLogits } from "./swarmPredict.js";
@@ -43,7 +43,7 @@ export interface SwarmEvaluation extends Evaluation {
   swarm: SwarmFigures;
 }
 
-export interface SwarmEvaluationOptions extends PredictOptions {
+export interface SwarmEvaluationOptions extends EvaluateOptions {
   /** Also score all-on, all-off and the learned routing shuffled over the columns; default true. */
   controls?: boolean;
   /** Permutations whose scores are averaged. */
@@ -59,7 +59,7 @@ export interface SwarmEvaluationOptions extends PredictOptions {
 export async function evaluateSwarm(
   swarm: SwarmOrchestrator,
   set: EvaluationSet,
-  { controls = true, shuffles = 3, seed = 0, ...options }: SwarmEvaluationOptions = {},
+  { controls = true, shuffles = 3, seed = 0, abstainBelow, ...options }: SwarmEvaluationOptions = {},
 ): Promise<SwarmEvaluation> {
   const n = swarm.specialists.length;
   const mask = new Uint8Array(set.examples.length * n);
@@ -70,7 +70,7 @@ export async function evaluateSwarm(
       onTiming: (timing) => timings.push(timing),
     }),
     set,
-    options,
+    { abstainBelow, ...options },
   );
   const ids = swarm.specialists.map(({ id }) => id);
   return {

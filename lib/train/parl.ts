@@ -5,6 +5,7 @@ import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
+import { saveAbstention } from "./abstention.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
@@ -113,6 +114,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
       signal,
       onProgress,
     });
+    const abstention = out ? await trainee.validation.abstention() : null;
+    if (out && abstention) await saveAbstention(out, abstention);
     return { swarm: parts.swarm, labels, serialiser, outcome, [Symbol.dispose]: () => parts.dispose() };
   } catch (error) {
     parts.dispose();

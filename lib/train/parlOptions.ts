@@ -53,6 +53,11 @@ const rewards = {
   abstainBelow: share
     .default(0)
     .describe("a column whose largest probability is lower counts as unanswered in r_finish and correctness"),
+  abstainAccuracy: share
+    .optional()
+    .describe(
+      "share of right answers on validation that sets abstain-below at every validation; the run stores that of its weights",
+    ),
   cost: z.number().min(0).default(0.25).describe("what activating every specialist costs a row"),
   targetRate: share.optional().describe("activation rate that a controller of the cost holds"),
   stepsBudget: z

@@ -1,12 +1,11 @@
 import type { BatchPosition } from "../data/batches.js";
-import { classificationReport } from "../data/metrics.js";
 import { Random } from "../data/random.js";
 import type { Batch, EncodedExample } from "../data/types.js";
 import { batchInput, type Prefix } from "../model/index.js";
 import type { NativeGenerator } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { routingPhase } from "../rl/schedules.js";
-import { Activation, type SwarmOrchestrator } from "../swarm/index.js";
+import type { SwarmOrchestrator } from "../swarm/index.js";
 import type { TensorMap } from "./checkpoint.js";
 import { CollapseGuard, type RouterHealth } from "./collapseGuard.js";
 import { stepCounts } from "./criticalSteps.js";
@@ -16,10 +15,10 @@ import { meanFigures } from "./meanFigures.js";
 import type { MetricValue } from "./metricsLog.js";
 import { AdamW } from "./optimizer.js";
 import type { ParlSettings } from "./parlOptions.js";
-import { predict } from "./predict.js";
+import { SwarmValidation } from "./parlValidation.js";
 import { type PerfReward, type RoutedBatch, RouterLearner } from "./routerLearner.js";
 import { RouterUpdate } from "./routerUpdate.js";
-import { activationRates, mixRandomRows, randomActions } from "./routingDraws.js";
+import { mixRandomRows, randomActions } from "./routingDraws.js";
 import { learningRate } from "./schedule.js";
 import { type Answers, type SpecialistAnswers, withoutFailed } from "./specialistAnswers.js";
 import { swarmRollouts } from "./swarmRollouts.js";
@@ -42,11 +41,14 @@ export class ParlTrainee implements Trainee, Disposable {
   private readonly learner: RouterLearner;
   private readonly update: RouterUpdate;
   private readonly guard: CollapseGuard;
+  readonly validation: SwarmValidation;
   private readonly generator: NativeGenerator;
   private readonly random: Random;
   private readonly routerOptimizer: AdamW;
   /** Of primary, fusion and alignment; null while the primary is frozen. */
   private readonly optimizer: AdamW | null;
+  /** Confidence below which a column counts as unanswered. */
+  private abstainBelow: number;
 
   constructor(
     private readonly swarm: SwarmOrchestrator,
@@ -56,6 +58,9 @@ export class ParlTrainee implements Trainee, Disposable {
   ) {
     const { router, primary } = swarm;
     this.geometry = swarmGeometry(swarm);
+    this.abstainBelow = options.abstainBelow;
+    const { validation, held } = data;
+    this.validation = new SwarmValidation(swarm, validation, held, options.abstainAccuracy, onWarning);
     this.generator = new (native().Generator)(options.seed);
     this.random = new Random(options.seed, "routing");
     this.learner = new RouterLearner(
@@ -92,9 +97,10 @@ export class ParlTrainee implements Trainee, Disposable {
     if (routed.length > 0) {
       const experiences = routed.map(({ experience }) => experience);
       Object.assign(all, await this.update.learn(experiences, this.routerOptimizer, this.random));
+      all.skipped = all.skipped === true || all.routerSkipped === true;
       Object.assign(all, this.watch(step, all as unknown as RouterHealth));
     }
-    return { ...all, cacheHits: this.data.train.hitRate, failedCalls: this.data.train.failures };
+    return { ...all, ...this.data.train.takeCounts() };
   }
 
   /** Forward and backward of one batch; the gradients of `accumulate` batches make a step. */
@@ -126,7 +132,7 @@ export class ParlTrainee implements Trainee, Disposable {
     { labels }: Batch,
     scope: Scope,
   ): Promise<RoutedBatch> {
-    const { steps, phaseSteps, keepSingle, maxCap, abstainBelow } = this.options;
+    const { steps, phaseSteps, keepSingle, maxCap } = this.options;
     const from = this.routingFrom;
     const phase = routingPhase(step - from, {
       period: phaseSteps,
@@ -137,7 +143,7 @@ export class ParlTrainee implements Trainee, Disposable {
     });
     const fraction = (step - from) / Math.max(1, steps - from - 1);
     const hidden = scope.keep(prefix.routingHidden.detach());
-    const evaluate = swarmRollouts(this.swarm, prefix, answers, labels, abstainBelow);
+    const evaluate = swarmRollouts(this.swarm, prefix, answers, labels, this.abstainBelow);
     return this.learner.route(hidden, labels, evaluate, phase, fraction, scope);
   }
 
@@ -145,8 +151,9 @@ export class ParlTrainee implements Trainee, Disposable {
   private watch(step: number, health: RouterHealth): Figures {
     const found = this.guard.update(health);
     for (const { message } of found) this.onWarning?.(`step ${step + 1}: ${message}`);
+    if (found.length === 0) return {};
     const last = found.find(({ stop }) => stop);
-    return last ? { stop: last.message } : {};
+    return { collapse: found.map((sign) => ({ ...sign })), ...(last ? { stop: last.message } : {}) };
   }
 
   /** Cross-entropy of the whole swarm under one routing per row, with a graph into everything but the router. */
@@ -189,34 +196,9 @@ export class ParlTrainee implements Trainee, Disposable {
   }
 
   async validate(step: number): Promise<Validation> {
-    const { swarm, data } = this;
-    const { labels } = swarm.primary;
-    const n = swarm.specialists.length;
-    const activations: Activation[] = [];
-    const logitsOf = async (batch: Batch) => {
-      using scope = new Scope();
-      const inputs = scope.keep(batchInput(batch));
-      const prefix = scope.keep(await swarm.prefix(inputs));
-      const logits = scope.keep((await swarm.route(prefix.routingHidden)).logits);
-      const activation = Activation.fromLogits(logits, swarm.activationThreshold, n);
-      activations.push(activation);
-      const { results, failed } = await data.held.of(batch, inputs, scope);
-      const output = await swarm.complete(prefix, withoutFailed(activation.mask, failed), results);
-      return scope.keep(output).logits.data() as Float32Array;
-    };
-    const predictions = await predict(logitsOf, data.validation, labels.length);
-    const { macroF1, microF1 } = classificationReport(
-      data.validation.map((example) => example.label),
-      predictions.map((prediction) => prediction.label),
-      labels,
-    );
-    const rates = activationRates(Uint8Array.from(activations.flatMap(({ mask }) => [...mask])), n);
-    const activation = rates.reduce((sum, rate) => sum + rate / n, 0);
-    return {
-      score: macroF1,
-      eligible: step > this.routingFrom,
-      figures: { macroF1, microF1, activation, activations: rates },
-    };
+    const { score, figures, abstention } = await this.validation.run();
+    if (abstention) this.abstainBelow = abstention.threshold;
+    return { score, figures, eligible: step > this.routingFrom };
   }
 
   weights(): TensorMap {
@@ -243,16 +225,18 @@ export class ParlTrainee implements Trainee, Disposable {
       learner: this.learner.state,
       update: { ...this.update.state },
       guard: this.guard.state,
+      abstainBelow: this.abstainBelow,
     };
   }
 
   async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
-    const { batches, random, learner, update, guard } = state as unknown as {
+    const { batches, random, learner, update, guard, abstainBelow } = state as unknown as {
       batches: BatchPosition;
       random: [number, number, number, number];
       learner: MetricValue;
       update: RouterUpdate["state"];
       guard: CollapseGuard["state"];
+      abstainBelow: number;
     };
     if (this.optimizer) withRestored(groups.optimizer!, "", (t) => this.optimizer!.loadStateDict(t));
     withRestored(groups.routerOptimizer!, "", (t) => this.routerOptimizer.loadStateDict(t));
@@ -261,6 +245,7 @@ export class ParlTrainee implements Trainee, Disposable {
     this.learner.restore(learner);
     this.update.state = update;
     this.guard.state = guard;
+    this.abstainBelow = abstainBelow;
     await this.data.batches.restore(batches);
   }
 

@@ -65,38 +65,51 @@ export class RouterUpdate {
   /** @param experiences of the batches of one step, whose gradients add up */
   async learn(experiences: readonly Experience[], optimizer: AdamW, random: Random): Promise<Figures> {
     const { epochs, minibatches, routerLr, klTarget } = this.options;
-    let last: LossParts[] = [];
-    let maxLogRatio = 0;
+    const norms: number[] = [];
+    let skipped = false;
     for (let epoch = 0; epoch < epochs; epoch++) {
       const orders = experiences.map(({ hidden }) =>
         random.shuffle(Array.from({ length: hidden.shape[0]! }, (_, row) => row)),
       );
-      last = [];
+      const pass: LossParts[] = [];
       for (let part = 0; part < minibatches; part++) {
         using scope = new Scope();
         const losses = await this.partLosses(experiences, orders, part, scope);
         if (losses.length === 0) continue;
         await backward(this.lane, losses);
-        await optimizer.step(this.lane, { lr: routerLr, clipNorm: NO_CLIP });
-        last.push(...losses);
+        const result = await optimizer.step(this.lane, { lr: routerLr, clipNorm: NO_CLIP });
+        norms.push(result.gradNorm);
+        skipped ||= result.skipped;
+        pass.push(...losses);
       }
-      maxLogRatio = Math.max(maxLogRatio, ...last.map((loss) => loss.maxLogRatio));
-      const kl = mean(last.map(({ figures }) => figures.kl));
+      const kl = mean(pass.map(({ figures }) => figures.kl));
       if (klTarget !== undefined && kl > KL_STOP * klTarget) break;
     }
-    const of = (name: keyof LossParts["figures"]) => mean(last.map(({ figures }) => figures[name]));
+    const figures = await this.adapt(experiences);
+    return { ...figures, routerUpdates: norms.length, routerGradNorm: mean(norms), routerSkipped: skipped };
+  }
+
+  /**
+   * What the updates came to: components of the loss and the distance from the policy that drew, at the router's new weights. The
+   * loss of an update itself says nothing of it: the first one has ratio 1 and KL 0. The coefficients follow.
+   */
+  private async adapt(experiences: readonly Experience[]): Promise<Figures> {
+    using scope = new Scope();
+    const after: LossParts[] = [];
+    for (const experience of experiences) after.push(await this.lossOf(experience, 1, scope, false));
+    const of = (name: keyof LossParts["figures"]) => mean(after.map(({ figures }) => figures[name]));
     const coefficients = { entropyBonus: this.entropy.coefficient, klCoef: this.kl.coefficient };
     this.kl.update(of("kl"));
     this.entropy.update(of("entropy") / this.router.numSpecialists);
-    const decisions = last.reduce((sum, loss) => sum + loss.decisions, 0);
+    const decisions = after.reduce((sum, loss) => sum + loss.decisions, 0);
     return {
       policyLoss: of("policyLoss"),
       batchTerms: of("batchTerms"),
       klOld: of("kl"),
       ...coefficients,
-      clipped: last.reduce((sum, loss) => sum + loss.clipped, 0) / Math.max(1, decisions),
-      maxLogRatio,
-      ess: mean(last.map(({ ess, decisions: all }) => ess / Math.max(1, all))),
+      clipped: after.reduce((sum, loss) => sum + loss.clipped, 0) / Math.max(1, decisions),
+      maxLogRatio: Math.max(...after.map((loss) => loss.maxLogRatio)),
+      ess: mean(after.map(({ ess, decisions: all }) => ess / Math.max(1, all))),
     };
   }
 
@@ -136,10 +149,10 @@ export class RouterUpdate {
     return losses;
   }
 
-  private async lossOf(experience: Experience, share: number, scope: Scope): Promise<LossParts> {
+  private async lossOf(experience: Experience, share: number, scope: Scope, grad = true): Promise<LossParts> {
     const { lane, router } = this;
     const { cap, hidden, zOld, actions, advantages, weights, coefficients } = experience;
-    const z = scope.keep((await router.forward(lane, hidden, { grad: true })).logits);
+    const z = scope.keep((await router.forward(lane, hidden, { grad })).logits);
     const policy = new RoutingPolicy(z, cap, { lane });
     const logp = scope.keep(await policy.logProb(actions));
     const { loss, stats: clip } = await this.clipLoss(

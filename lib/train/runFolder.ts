@@ -16,6 +16,7 @@ import type { MetricValue } from "./metricsLog.js";
  *     metrics.jsonl        one JSON line per step and validation
  *     checkpoint/          where `--resume` continues
  *     best/                the weights that `evaluate` and `annotate` use
+ *     abstention.json      the calibrated threshold on confidence, where `evaluate` was asked for one
  *     specialists/<id>/    swarms: each frozen specialist as a run folder of its own
  *     summary.md, *.svg    the report
  *     lock                 while a training runs: its process

@@ -38,8 +38,8 @@ type Inputs = Parameters<AegirForColumnAnnotation["forward"]>[0];
  * throws or stalls does not end the training: it counts as a failed call wherever it is activated, and the run says so.
  */
 export class SpecialistAnswers {
-  /** Calls that failed so far. */
-  failures = 0;
+  /** Of the rows asked for since `takeCounts`, one a specialist. */
+  private counts = { asked: 0, stored: 0, failed: 0 };
   private readonly reported = new Set<number>();
 
   private constructor(
@@ -92,10 +92,14 @@ export class SpecialistAnswers {
     return answers;
   }
 
-  /** Share of the examples asked for that needed no run; null where nothing is cached. */
-  get hitRate(): number | null {
-    const rates = this.caches?.flatMap((cache) => (cache === "broken" ? [] : [cache.hitRate])) ?? [];
-    return rates.length === 0 ? null : Math.min(...rates);
+  /**
+   * What became of the rows asked for since the last call: the share that needed no run (null where nothing is cached), and the
+   * calls that failed.
+   */
+  takeCounts(): { cacheHits: number | null; failedCalls: number } {
+    const { asked, stored, failed } = this.counts;
+    this.counts = { asked: 0, stored: 0, failed: 0 };
+    return { cacheHits: this.caches && asked > 0 ? stored / asked : null, failedCalls: failed };
   }
 
   /** @param scope frees what had to be run */
@@ -117,13 +121,17 @@ export class SpecialistAnswers {
     inputs: Inputs,
     scope: Scope,
   ): Promise<SpecialistResult | null> {
+    this.counts.asked += batch.size;
     const cache = this.caches?.[index];
     if (cache === "broken") {
-      this.failures += batch.size;
+      this.counts.failed += batch.size;
       return null;
     }
     const stored = cache?.select(batch.rows)?.[0];
-    if (stored) return numbered(stored, index);
+    if (stored) {
+      this.counts.stored += batch.size;
+      return numbered(stored, index);
+    }
     const { signal, timeoutMs } = this.options;
     try {
       const output = await answered(timeoutMs, () =>
@@ -136,7 +144,7 @@ export class SpecialistAnswers {
       );
     } catch (error) {
       if (isAbort(error)) throw error;
-      this.failures += batch.size;
+      this.counts.failed += batch.size;
       this.report(index, error);
       return null;
     }

@@ -51,12 +51,23 @@ describe("train, evaluate, annotate", () => {
     expect(report).toMatchObject({ task: "cta", split: "validation" });
     expect(report.macroF1).toBeCloseTo(JSON.parse(resumed.stdout).best.score, 10);
 
+    const calibrated = await aegir(["evaluate", "run", "--abstain-coverage", ".5", "--json", "--quiet"], dir);
+    expect(calibrated.code, calibrated.stderr).toBe(0);
+    const { abstention } = JSON.parse(calibrated.stdout);
+    expect(abstention).toMatchObject({ coverage: expect.any(Number), selectiveAccuracy: expect.any(Number) });
+    const stored = JSON.parse(await readFile(join(dir, "run", "abstention.json"), "utf8"));
+    expect(stored.threshold).toBe(abstention.threshold);
+    const said = await aegir(["evaluate", "run", "--quiet"], dir);
+    expect(said.stdout).toContain(`coverage ${abstention.coverage.toFixed(3)}, selective accuracy `);
+
     const csv = "city;price\nParis;12.50 €\nLyon;3.00 €\nNice;8.10 €\n";
     await writeFile(join(dir, "shops.csv"), csv);
     const annotated = await aegir(["annotate", "run", "shops.csv", "--json", "--quiet"], dir);
     expect(annotated.code, annotated.stderr).toBe(0);
     const columns = JSON.parse(annotated.stdout);
     expect(columns.map((c: { header: string }) => c.header)).toEqual(["city", "price"]);
+    const strict = await aegir(["annotate", "run", "shops.csv", "--abstain", "1", "--json", "--quiet"], dir);
+    expect(JSON.parse(strict.stdout).map((c: { type: string | null }) => c.type)).toEqual([null, null]);
     const table = await aegir(
       ["annotate", "run", "shops.csv", "--csv", "--out", "types.csv", "--quiet"],
       dir,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { CappedBernoulli } from "../../lib/rl/policy.js";
 import { CollapseGuard, type RouterHealth } from "../../lib/train/collapseGuard.js";
 
 const healthy: RouterHealth = {
@@ -23,17 +24,27 @@ describe("collapse guard", () => {
     ["always-on", { pOn: 1 }, /pOn 1\.00, over 0\.5.*--cost/],
     ["always-off", { pOff: 0.8 }, /pOff.*lower the cost/],
     ["constant", { pConst: 1 }, /pConst.*--router-lr/],
-    ["no-entropy", { entropy: 0.001 }, /entropy per specialist 0\.000333, under 0\.01.*--entropy-bonus/],
+    ["no-entropy", { entropy: 0.06 }, /entropy per specialist 0\.0200, under 0\.03.*--entropy-bonus/],
     ["ratio-explosion", { maxLogRatio: 4 }, /maxLogRatio 4\.00, over 3.*--epochs/],
+    ["ratio-explosion", { maxLogRatio: Number.NaN }, /maxLogRatio NaN, over 3.*--epochs/],
   ])("%s names itself, its metric and its cure, once an onset", (kind, health, message) => {
     const guard = new CollapseGuard(3, 0, 4);
     expect(kinds(guard, 3, health)).toEqual([]);
     const [found] = guard.update({ ...healthy, ...health });
-    expect(found).toMatchObject({ kind, stop: false });
+    expect(found).toMatchObject({ kind, steps: 4, stop: false });
+    expect(found!.message).toContain(found!.metric);
     expect(found!.message).toMatch(message);
     expect(kinds(guard, 5, health)).toEqual([]);
     expect(kinds(guard, 1, {})).toEqual([]);
     expect(kinds(guard, 4, health)).toEqual([kind]);
+  });
+
+  test("the logits' bounds leave less entropy than the limit, so that a router can be seen to have lost it", () => {
+    const certain = new CappedBernoulli([6, -6, -6], 3).entropy();
+    expect(certain / 3).toBeGreaterThan(0.017);
+    expect(kinds(new CollapseGuard(3, 0, 4), 4, { entropy: certain })).toEqual(["no-entropy"]);
+    const decided = new CappedBernoulli([4, -4, -4], 3).entropy();
+    expect(kinds(new CollapseGuard(3, 0, 4), 4, { entropy: decided })).toEqual([]);
   });
 
   test("after its patience it stops", () => {

@@ -1,0 +1,81 @@
+import { classificationReport } from "../data/metrics.js";
+import type { Batch, EncodedExample } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { batchInput } from "../model/index.js";
+import { Activation, type SwarmOrchestrator } from "../swarm/index.js";
+import { type Abstention, calibrateAbstention } from "./abstention.js";
+import type { Figures } from "./loop.js";
+import { type Prediction, predict } from "./predict.js";
+import { activationRates } from "./routingDraws.js";
+import { type SpecialistAnswers, withoutFailed } from "./specialistAnswers.js";
+import { Scope } from "./tensors.js";
+
+/** Validation of a swarm in training: as its router decides, with the specialists' stored answers. */
+export class SwarmValidation {
+  /** @param abstainAccuracy share of right answers that a threshold on confidence is calibrated to; absent: none is */
+  constructor(
+    private readonly swarm: SwarmOrchestrator,
+    private readonly examples: EncodedExample[],
+    private readonly answers: SpecialistAnswers,
+    private readonly abstainAccuracy: number | undefined,
+    private readonly onWarning: ((message: string) => void) | undefined,
+  ) {}
+
+  async run(): Promise<{ score: number; figures: Figures; abstention: Abstention | null }> {
+    const { predictions, rates } = await this.predictions();
+    const { macroF1, microF1 } = classificationReport(
+      this.examples.map(({ label }) => label),
+      predictions.map(({ label }) => label),
+      this.swarm.primary.labels,
+    );
+    const activation = rates.reduce((sum, rate) => sum + rate / rates.length, 0);
+    const abstention = this.calibrate(predictions);
+    const selective = abstention && { abstainBelow: abstention.threshold, ...abstention.validation };
+    return {
+      score: macroF1,
+      figures: { macroF1, microF1, activation, activations: rates, ...selective },
+      abstention,
+    };
+  }
+
+  /** The threshold of the present weights; null where none was asked for, or none reaches the share. */
+  async abstention(): Promise<Abstention | null> {
+    if (this.abstainAccuracy === undefined) return null;
+    return this.calibrate((await this.predictions()).predictions);
+  }
+
+  private calibrate(predictions: Prediction[]): Abstention | null {
+    const accuracy = this.abstainAccuracy;
+    if (accuracy === undefined) return null;
+    const truth = this.examples.map(({ label }) => label);
+    try {
+      return calibrateAbstention(predictions, truth, { accuracy });
+    } catch (error) {
+      if (!(error instanceof AegirError && error.code === "ERR_DATA")) throw error;
+      // Early weights need not reach it: the threshold stays what it was.
+      this.onWarning?.(error.message);
+      return null;
+    }
+  }
+
+  /** Predictions of the examples, and the share of them that activates each specialist. */
+  private async predictions(): Promise<{ predictions: Prediction[]; rates: number[] }> {
+    const { swarm } = this;
+    const n = swarm.specialists.length;
+    const activations: Activation[] = [];
+    const logitsOf = async (batch: Batch) => {
+      using scope = new Scope();
+      const inputs = scope.keep(batchInput(batch));
+      const prefix = scope.keep(await swarm.prefix(inputs));
+      const logits = scope.keep((await swarm.route(prefix.routingHidden)).logits);
+      const activation = Activation.fromLogits(logits, swarm.activationThreshold, n);
+      activations.push(activation);
+      const { results, failed } = await this.answers.of(batch, inputs, scope);
+      const output = await swarm.complete(prefix, withoutFailed(activation.mask, failed), results);
+      return scope.keep(output).logits.data() as Float32Array;
+    };
+    const predictions = await predict(logitsOf, this.examples, swarm.primary.labels.length);
+    const mask = Uint8Array.from(activations.flatMap((activation) => [...activation.mask]));
+    return { predictions, rates: activationRates(mask, n) };
+  }
+}

@@ -19,15 +19,7 @@ constexpr int64_t kBlock = 2048;
 
 template <class T>
 const ClipLossKernel<T>& kernelOf() {
-  const SimdLevel level = simdLevel();
-  const ClipLossTable& table = level == SimdLevel::Avx512 ? clipLossAvx512
-                               : level == SimdLevel::Avx2 ? clipLossAvx2
-                                                          : clipLossSse2;
-  if constexpr (std::is_same_v<T, double>) {
-    return table.f64;
-  } else {
-    return table.f32;
-  }
+  return kernelsFor<T>(chosenTables(clipLossSse2, clipLossAvx2, clipLossAvx512));
 }
 
 ClipLossForm formOf(const ClipLossOptions& o, bool hasReference) {

@@ -11,38 +11,10 @@
 
 #include "native/kernels/check_support.h"
 #include "native/kernels/clip_loss.h"
+#include "native/kernels/clip_loss_check_support.h"
 
 namespace aegir::kernels {
 namespace {
-
-// Log-ratios of standard deviation 0.4, a few beyond the clamp; masked slots hold NaN. Every value is a
-// float, so that f32 and f64 take the same side of each bound.
-ClipLossTensors randomInput(int64_t rows, int64_t tokens, bool all) {
-  const auto random = [&] { return at::randn({rows, tokens}, at::kFloat).to(at::kDouble); };
-  ClipLossTensors in;
-  in.logpOld = -random().abs();
-  const auto far = at::rand({rows, tokens}).lt(0.05);
-  in.logp = (in.logpOld + at::where(far, random() * 40, random() * 0.4)).to(at::kFloat).to(at::kDouble);
-  in.advantages = random();
-  if (!all) return in;
-  in.mask = at::rand({rows, tokens}).lt(0.7);
-  in.weights = random().abs();
-  in.correction = random().abs();
-  in.logpRef = in.logp + random();
-  for (at::Tensor* x : {&in.logp, &in.logpOld, &in.advantages, &in.weights, &in.correction, &in.logpRef}) {
-    *x = at::where(in.mask, *x, at::full_like(*x, NAN));
-  }
-  return in;
-}
-
-ClipLossTensors converted(const ClipLossTensors& in, at::ScalarType type) {
-  ClipLossTensors out = in;
-  for (at::Tensor* x :
-       {&out.logp, &out.logpOld, &out.advantages, &out.weights, &out.correction, &out.logpRef}) {
-    if (x->defined()) *x = x->to(type).contiguous();
-  }
-  return out;
-}
 
 template <class T>
 ClipLossResult onCpu(const ClipLossTensors& in, const ClipLossOptions& options) {
@@ -115,19 +87,20 @@ int run() {
       for (const auto type : {at::kFloat, at::kDouble}) {
         const std::string name = form + " " + std::to_string(static_cast<int>(aggregation)) +
                                  (type == at::kFloat ? " f32" : " f64");
-        compare(checker, name, randomInput(5, 33, true), options, type);
-        compare(checker, name + " few", randomInput(3, 1500, false), options, type);  // several blocks
+        compare(checker, name, RandomClipLoss{}(5, 33), options, type);
+        compare(checker, name + " few", RandomClipLoss{.all = false}(3, 1500), options,
+                type);  // several blocks
         options.denominator = 11;
-        compare(checker, name + " denominator", randomInput(4, 9, true), options, type);
+        compare(checker, name + " denominator", RandomClipLoss{}(4, 9), options, type);
         options.denominator.reset();
       }
     }
     for (const auto& [rows, tokens] : {std::pair<int64_t, int64_t>{0, 4}, {3, 0}, {1, 1}}) {
       compare(checker, form + " " + std::to_string(rows) + "x" + std::to_string(tokens),
-              randomInput(rows, tokens, true), options, at::kDouble);
+              RandomClipLoss{}(rows, tokens), options, at::kDouble);
     }
   }
-  ClipLossTensors bad = randomInput(2, 1500, false);
+  ClipLossTensors bad = RandomClipLoss{.all = false}(2, 1500);
   bad.logp[1][700] = NAN;
   bad.logp[1][900] = NAN;
   checker.close("first bad token", at::scalar_tensor(clipLossCuda(bad, {}, {}).badToken, at::kDouble),

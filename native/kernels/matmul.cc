@@ -20,22 +20,9 @@ constexpr int64_t fewestRows = 8;
 // Multiply-adds that are worth a second thread.
 constexpr int64_t workPerThread = 1 << 19;
 
-const MatmulTables& tables() {
-  switch (simdLevel()) {
-    case SimdLevel::Avx512: return matmulAvx512;
-    case SimdLevel::Avx2: return matmulAvx2;
-    case SimdLevel::Sse2: return matmulSse2;
-  }
-  return matmulSse2;
-}
-
 template <class Real>
 const MatmulKernels<Real>& kernelsOf() {
-  if constexpr (std::is_same_v<Real, double>) {
-    return tables().f64;
-  } else {
-    return tables().f32;
-  }
+  return kernelsFor<Real>(chosenTables(matmulSse2, matmulAvx2, matmulAvx512));
 }
 
 bool serves(const at::Tensor& x, const at::Tensor& w, const at::Tensor& addend) {

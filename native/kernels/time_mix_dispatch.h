@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <type_traits>
 
 #include "native/core/error.h"
 #include "native/kernels/simd_level.h"
@@ -18,22 +17,11 @@
 
 namespace aegir::kernels {
 
-inline const TimeMixTables& timeMixTables() {
-  switch (simdLevel()) {
-    case SimdLevel::Avx512: return timeMixAvx512;
-    case SimdLevel::Avx2: return timeMixAvx2;
-    case SimdLevel::Sse2: return timeMixSse2;
-  }
-  return timeMixSse2;
-}
+inline const TimeMixTables& timeMixTables() { return chosenTables(timeMixSse2, timeMixAvx2, timeMixAvx512); }
 
 template <class Real>
 const TimeMixKernels<Real>& timeMixKernelsOf() {
-  if constexpr (std::is_same_v<Real, double>) {
-    return timeMixTables().f64;
-  } else {
-    return timeMixTables().f32;
-  }
+  return kernelsFor<Real>(timeMixTables());
 }
 
 // All tensors f32 or all f64 on the CPU, and `width` a multiple of the vector width.

@@ -24,14 +24,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const Wkv7Kernels& chosenKernels() {
-  switch (simdLevel()) {
-    case SimdLevel::Avx512: return wkv7Avx512;
-    case SimdLevel::Avx2: return wkv7Avx2;
-    case SimdLevel::Sse2: return wkv7Sse2;
-  }
-  return wkv7Sse2;
-}
+const Wkv7Kernels& chosenKernels() { return chosenTables(wkv7Sse2, wkv7Avx2, wkv7Avx512); }
 
 // bf16 tensors are handed over as bit patterns.
 template <class Storage>

@@ -23,22 +23,10 @@ constexpr int64_t kWeightsPerThread = 1 << 16;
 // a vector.
 constexpr int64_t kSpare = 16;
 
-const kernels::DecodeTables& decodeTables() {
-  switch (kernels::simdLevel()) {
-    case kernels::SimdLevel::Avx512: return kernels::decodeAvx512;
-    case kernels::SimdLevel::Avx2: return kernels::decodeAvx2;
-    case kernels::SimdLevel::Sse2: return kernels::decodeSse2;
-  }
-  return kernels::decodeSse2;
-}
-
 template <class Real>
 const kernels::DecodeKernels<Real>& decodeKernelsOf() {
-  if constexpr (std::is_same_v<Real, double>) {
-    return decodeTables().f64;
-  } else {
-    return decodeTables().f32;
-  }
+  return kernels::kernelsFor<Real>(
+      kernels::chosenTables(kernels::decodeSse2, kernels::decodeAvx2, kernels::decodeAvx512));
 }
 
 // Buffers of one stage for B rows.

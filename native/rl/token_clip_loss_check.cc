@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "native/kernels/check_support.h"
+#include "native/kernels/clip_loss_check_support.h"
 #include "native/rl/known_gradient.h"
 
 namespace aegir::rl {
@@ -21,39 +22,10 @@ using kernels::Checker;
 using kernels::ClipKind;
 using kernels::ClipLossOptions;
 using kernels::ClipLossTensors;
+using kernels::converted;
 using kernels::gradients;
 using kernels::KlForm;
-
-// Log-ratios of standard deviation 0.4, a few beyond the clamp; masked slots hold NaN. Everything is a float
-// exactly, so that f32 and f64 take the same side of every bound that is not hit exactly.
-ClipLossTensors randomInput(int64_t rows, int64_t tokens, bool strided) {
-  const auto random = [&] {
-    if (!strided) return at::randn({rows, tokens}, at::kFloat).to(at::kDouble);
-    return at::randn({2 * tokens, rows}, at::kFloat).to(at::kDouble).slice(0, 0, {}, 2).transpose(0, 1);
-  };
-  ClipLossTensors in;
-  in.logpOld = -random().abs();
-  const auto far = at::rand({rows, tokens}).lt(0.05);
-  in.logp = (in.logpOld + at::where(far, random() * 40, random() * 0.4)).to(at::kFloat).to(at::kDouble);
-  in.advantages = random();
-  in.mask = at::rand({rows, tokens}).lt(0.7);
-  in.weights = random().abs();
-  in.correction = random().abs();
-  in.logpRef = in.logp + random();
-  for (at::Tensor* x : {&in.logp, &in.logpOld, &in.advantages, &in.weights, &in.correction, &in.logpRef}) {
-    *x = at::where(in.mask, *x, at::full_like(*x, NAN));
-  }
-  return in;
-}
-
-ClipLossTensors converted(const ClipLossTensors& in, at::ScalarType type) {
-  ClipLossTensors out = in;
-  for (at::Tensor* x :
-       {&out.logp, &out.logpOld, &out.advantages, &out.weights, &out.correction, &out.logpRef}) {
-    if (x->defined()) *x = x->to(type);
-  }
-  return out;
-}
+using kernels::RandomClipLoss;
 
 void compare(Checker& checker, const std::string& name, const ClipLossTensors& input,
              const ClipLossOptions& options, at::ScalarType type) {
@@ -100,7 +72,7 @@ void checkForms(Checker& checker) {
       options.aggregation = kind;
       options.norm = 7;
       for (const bool strided : {false, true}) {
-        const auto input = randomInput(5, 33, strided);
+        const auto input = RandomClipLoss{.strided = strided}(5, 33);
         const std::string name = form + " " + aggregation + (strided ? " strided" : "");
         compare(checker, name + " f64", input, options, at::kDouble);
         compare(checker, name + " f32", input, options, at::kFloat);
@@ -118,9 +90,9 @@ void checkEdges(Checker& checker) {
   for (const auto& [form, options] : forms()) {
     for (const auto& [rows, tokens] : {std::pair<int64_t, int64_t>{0, 4}, {3, 0}, {1, 1}, {2, 3000}}) {
       compare(checker, form + " " + std::to_string(rows) + "x" + std::to_string(tokens),
-              randomInput(rows, tokens, false), options, at::kDouble);
+              RandomClipLoss{}(rows, tokens), options, at::kDouble);
     }
-    auto masked = randomInput(3, 8, false);
+    auto masked = RandomClipLoss{}(3, 8);
     masked.mask = at::zeros_like(masked.mask);
     const auto nan = at::full_like(masked.logp, NAN);
     masked.logp = nan.clone().requires_grad_();
@@ -134,7 +106,7 @@ void checkEdges(Checker& checker) {
 }
 
 void checkDeterminism(Checker& checker) {
-  auto input = converted(randomInput(64, 1000, false), at::kFloat);
+  auto input = converted(RandomClipLoss{}(64, 1000), at::kFloat);
   input.logp.requires_grad_();
   const int threads = at::get_num_threads();
   std::vector<at::Tensor> losses, grads;
@@ -151,7 +123,7 @@ void checkDeterminism(Checker& checker) {
 }
 
 void checkErrors(Checker& checker) {
-  const auto good = randomInput(2, 3, false);
+  const auto good = RandomClipLoss{}(2, 3);
   const auto attempt = [&](auto change) {
     return [&good, change] {
       ClipLossTensors in = good;

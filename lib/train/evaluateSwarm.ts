@@ -11,6 +11,7 @@ import {
 import { type EvaluateOptions, type Evaluation, type EvaluationSet, evaluate } from "./evaluate.js";
 import type { PredictOptions } from "./predict.js";
 import { activationRates, shuffleRows } from "./routingDraws.js";
+import { mean } from "./statistics.js";
 import { swarmLogits } from "./swarmPredict.js";
 
 /** Ways to route that every swarm is compared with. */
@@ -164,8 +165,4 @@ function meanCriticalPath(timings: SwarmTiming[]): MeanCriticalPath {
 
 function named(ids: string[], values: number[]): Record<string, number> {
   return Object.fromEntries(ids.map((id, i) => [id, values[i]!]));
-}
-
-function mean(values: number[]): number {
-  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

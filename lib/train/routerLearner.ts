@@ -33,6 +33,7 @@ import {
 } from "./rolloutRewards.js";
 import type { Experience } from "./routerUpdate.js";
 import { activated, activationRates, enumerateActions, repeatActions } from "./routingDraws.js";
+import { mean } from "./statistics.js";
 import type { Scope } from "./tensors.js";
 
 /** r_perf (G,R) of rollouts, and the lowest that there is: what Toggle gives instead of it. */
@@ -325,10 +326,4 @@ function meanOf(
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += (values[i]! * probabilities[i]!) / rows;
   return Math.min(1, sum);
-}
-
-function mean(values: ArrayLike<number>): number {
-  let sum = 0;
-  for (let i = 0; i < values.length; i++) sum += values[i]!;
-  return values.length === 0 ? 0 : sum / values.length;
 }

@@ -9,6 +9,7 @@ import type { Figures } from "./loop.js";
 import { backward, type WeightedLosses } from "./losses.js";
 import type { AdamW } from "./optimizer.js";
 import type { ParlSettings } from "./parlOptions.js";
+import { mean } from "./statistics.js";
 import { Scope } from "./tensors.js";
 
 /** What one batch of R rows teaches the router. All tensors are constants of the update. */
@@ -202,8 +203,4 @@ function selectRows(experience: Experience, rows: number[], scope: Scope): Exper
     advantages: take(advantages, 1),
     weights: weights && take(weights, 1),
   };
-}
-
-function mean(values: readonly number[]): number {
-  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

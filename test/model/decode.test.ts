@@ -9,8 +9,7 @@ import {
   dispose,
   expectClose,
   expectSameState,
-  type Geometry,
-  geometries,
+  geometryKinds,
   idTensor,
   indexTensor,
   LAW_TOLERANCE,
@@ -65,12 +64,7 @@ async function bothWays(model: AegirForCausalLM, rows: number[][], roles?: numbe
   return result;
 }
 
-const kinds = (Object.keys(geometries) as Geometry[]).flatMap((geometry) => [
-  { geometry, dtype: "f64" as const, noise: 0.15 },
-  { geometry, dtype: "f32" as const, noise: 0.02 },
-]);
-
-describe.each(kinds)("steps, $geometry in $dtype", ({ geometry, dtype, noise }) => {
+describe.each(geometryKinds)("steps, $geometry in $dtype", ({ geometry, dtype, noise }) => {
   const model = causalLM(geometry, { dtype, noise });
   const tolerance = LAW_TOLERANCE[dtype];
   afterAll(() => model.dispose());

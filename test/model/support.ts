@@ -29,6 +29,12 @@ export const geometries = {
 };
 export type Geometry = keyof typeof geometries;
 
+/** f64 with parameters far from their initial values says that a law holds; f32 says how well it holds in use. */
+export const geometryKinds = (Object.keys(geometries) as Geometry[]).flatMap((geometry) => [
+  { geometry, dtype: "f64" as const, noise: 0.15 },
+  { geometry, dtype: "f32" as const, noise: 0.02 },
+]);
+
 const shared = { channelMixRatio: 2, vocabSize: 264 };
 
 interface TestModelOptions {

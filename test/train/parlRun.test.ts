@@ -1,50 +1,23 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { selectColumns } from "../../lib/data/dataset.js";
 import type { Dataset } from "../../lib/data/types.js";
 import { readAbstention } from "../../lib/train/abstention.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { type ParlRun, type SpecialistSource, trainParl } from "../../lib/train/parl.js";
-import { trainSupervised } from "../../lib/train/supervised.js";
-import { abortAt, folder, metricsOf, shortColumns, tinyDataset, tinyModel } from "./support.js";
+import { abortAt, folder, metricsOf, type TinySwarm, tinySwarm } from "./support.js";
 
 describe("PARL runs", () => {
+  let swarm: TinySwarm;
   let dataset: Dataset;
   let specialists: SpecialistSource[];
   let run: ParlRun;
   beforeAll(async () => {
-    dataset = await tinyDataset();
-    specialists = [];
-    for (const id of ["people", "technical"]) {
-      const own = selectColumns(dataset, id, (column) => column.domain === id);
-      const { model, serialiser } = await trainSupervised({
-        dataset: own,
-        model: tinyModel,
-        serialise: shortColumns,
-        steps: 8,
-        batchRows: 16,
-        seed: 5,
-      });
-      specialists.push({ id, model, serialiser });
-    }
-    run = {
-      dataset,
-      specialists,
-      steps: 12,
-      batchRows: 12,
-      phaseSteps: 3,
-      validateEvery: 6,
-      saveEvery: 5,
-      seed: 2,
-      epochs: 2,
-      task: "tiny",
-    };
+    swarm = await tinySwarm();
+    ({ dataset, specialists, run } = swarm);
   });
-  afterAll(() => {
-    for (const { model } of specialists) model.dispose();
-  });
+  afterAll(() => swarm.dispose());
 
   test("Muon, K2.5's objective and a cache of some of the rows: interrupted in mid-phase, it continues to the numbers of an unbroken run", async () => {
     await using dir = await folder();

@@ -47,8 +47,8 @@ export async function predict(
     for (const batch of batches) {
       if (signal?.aborted) throw new AegirError("ERR_ABORTED", `${task}: interrupted after ${done} columns`);
       const logits = await logitsOf(batch);
-      for (let i = 0; i < batch.size; i++) {
-        predictions[batch.rows[i]!] = twoBest(logits.subarray(i * classes, (i + 1) * classes));
+      for (const [i, prediction] of predictionsOf(logits, classes).entries()) {
+        predictions[batch.rows[i]!] = prediction;
       }
       done += batch.size;
       meter.report(done);
@@ -69,6 +69,13 @@ export function modelLogits(model: AegirForColumnAnnotation, lanes: readonly Lan
     using output = await model.forward(inputs, { lane });
     return output.logits.data() as Float32Array;
   };
+}
+
+/** @param logits (rows,C) row by row */
+export function predictionsOf(logits: Float32Array, classes: number): Prediction[] {
+  return Array.from({ length: logits.length / classes }, (_, row) =>
+    twoBest(logits.subarray(row * classes, (row + 1) * classes)),
+  );
 }
 
 function twoBest(logits: Float32Array): Prediction {

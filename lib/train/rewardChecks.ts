@@ -117,8 +117,6 @@ function normCheck(of: RewardTerm, value: number): RewardCheck {
   return { kind: "gradient", of, what: "norm of the gradient", value, least, passed: value > least };
 }
 
-// ---- gradient ------------------------------------------------------------------------------------------------------
-
 async function gradientChecks(
   table: RoutingTable,
   dModel: number,
@@ -188,8 +186,6 @@ function groups(table: RoutingTable, scope: Scope): RoutingTable[] {
   });
 }
 
-// ---- polarity ------------------------------------------------------------------------------------------------------
-
 /** Rewards along ladders of growing corruption: every one must fall. */
 function rewardLadders({ rows, numSpecialists: n, corrupted, intact }: SwarmTable, random: Random): Ladder[] {
   const order = random.shuffle(Array.from({ length: rows }, (_, row) => row));
@@ -250,8 +246,6 @@ function slope(points: [number, number][]): number {
 function unit(logp: number): number {
   return 1 + Math.max(logp, LOGLIK_FLOOR) / -LOGLIK_FLOOR;
 }
-
-// ---- independence and scale ----------------------------------------------------------------------------------------
 
 type Values = Record<RewardTerm, number[]>;
 

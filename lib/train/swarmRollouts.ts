@@ -1,7 +1,7 @@
 import type { Prefix } from "../model/index.js";
-import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
+import { type Prediction, predictionsOf } from "./predict.js";
 import type { RolloutOutcome } from "./rolloutRewards.js";
 import { type Answers, withoutFailed } from "./specialistAnswers.js";
 import { Scope } from "./tensors.js";
@@ -33,9 +33,10 @@ export function swarmRollouts(
       const rows = Int32Array.from({ length: to - from }, (_, i) => (from + i) % prefix.rows);
       const part = await complete(swarm, prefix, answers, labels, rows, chosen);
       for (let i = 0; i < rows.length; i++) {
-        const said = part.confidence[i]! >= abstainBelow;
+        const { label, confidence } = part.predictions[i]!;
+        const said = confidence >= abstainBelow;
         logp[from + i] = part.logp[i]!;
-        correct[from + i] = said && part.predicted[i] === labels[rows[i]!] ? 1 : 0;
+        correct[from + i] = said && label === labels[rows[i]!] ? 1 : 0;
         finished[from + i] = said && !callsFailed(chosen, i, answers.failed) ? 1 : 0;
       }
     }
@@ -50,7 +51,7 @@ async function complete(
   labels: Int32Array,
   rows: Int32Array,
   actions: Uint8Array,
-): Promise<{ logp: ArrayLike<number>; confidence: Float64Array; predicted: Int32Array }> {
+): Promise<{ logp: ArrayLike<number>; predictions: Prediction[] }> {
   using scope = new Scope();
   const { Tensor } = native();
   const index = scope.keep(Tensor.fromData(rows, [rows.length], "i64"));
@@ -69,24 +70,8 @@ async function complete(
     labels: truth,
   });
   scope.keep(loss);
-  return { logp: scope.keep(logp).data() as Float32Array, ...mostProbable(output.logits) };
-}
-
-function mostProbable(logits: NativeTensor): { confidence: Float64Array; predicted: Int32Array } {
-  const [rows, classes] = logits.shape as [number, number];
-  const values = logits.data() as Float32Array;
-  const confidence = new Float64Array(rows);
-  const predicted = new Int32Array(rows);
-  for (let row = 0; row < rows; row++) {
-    const own = values.subarray(row * classes, (row + 1) * classes);
-    let best = 0;
-    for (let c = 1; c < classes; c++) if (own[c]! > own[best]!) best = c;
-    let sum = 0;
-    for (let c = 0; c < classes; c++) sum += Math.exp(own[c]! - own[best]!);
-    predicted[row] = best;
-    confidence[row] = 1 / sum;
-  }
-  return { confidence, predicted };
+  const predictions = predictionsOf(output.logits.data() as Float32Array, output.logits.shape[1]!);
+  return { logp: scope.keep(logp).data() as Float32Array, predictions };
 }
 
 function callsFailed(actions: Uint8Array, row: number, failed: readonly boolean[]): boolean {

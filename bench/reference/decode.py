@@ -11,7 +11,7 @@ import sys
 import time
 
 import torch
-from arrays import read_array, read_weights
+from arrays import read_array, read_weights, write_array
 from torch.nn import functional as F
 
 DECAY_SCALE = math.exp(-0.5)
@@ -92,8 +92,7 @@ def main(folder):
         start = time.perf_counter()
         logits.append(decoder.step(ids[t]))
         seconds.append(time.perf_counter() - start)
-    with open(os.path.join(folder, "logits.f32"), "wb") as file:
-        file.write(torch.stack(logits).numpy().tobytes())
+    write_array(folder, "logits.f32", torch.stack(logits))
     with open(os.path.join(folder, "results.json"), "w") as file:
         json.dump({"seconds": min(seconds)}, file)
 

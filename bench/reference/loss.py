@@ -3,13 +3,13 @@
 usage: python loss.py FOLDER       reads FOLDER/task.json and the inputs beside it; writes FOLDER/results.json and grad<i>.f32, float32
 """
 
-import ctypes
 import json
 import os
 import sys
 import time
 
 import torch
+from arrays import read_array, write_array
 
 
 def ppo(logp, logp_old, advantages, mask, weights, o):
@@ -49,8 +49,7 @@ def main(folder):
         task = json.load(file)
 
     def read(name):
-        with open(os.path.join(folder, name + ".f32"), "rb") as file:
-            return torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(task["shape"])
+        return read_array(folder, name + ".f32", torch.float32).view(task["shape"])
 
     inputs = [read(name) for name in ("logp", "logpOld", "advantages", "mask", "weights")]
     forms = []
@@ -70,9 +69,7 @@ def main(folder):
             if reports:
                 statistics(leaf, *inputs[1:4], options)
             best = min(best, time.perf_counter() - start)
-        with open(os.path.join(folder, f"grad{i}.f32"), "wb") as file:
-            values = leaf.grad.contiguous()
-            file.write(ctypes.string_at(values.data_ptr(), values.nbytes))
+        write_array(folder, f"grad{i}.f32", leaf.grad)
         forms.append({"name": name, "loss": loss.item(), "seconds": best})
     with open(os.path.join(folder, "results.json"), "w") as file:
         json.dump(forms, file)

@@ -4,13 +4,13 @@ usage: python operators.py FOLDER      reads FOLDER/task.json and the inputs bes
                                        a result tensor (float32, row-major)
 """
 
-import ctypes
 import json
 import os
 import sys
 import time
 
 import torch
+from arrays import read_array, write_array
 
 
 def wkv7_step_by_step(r, decay, k, v, a, b):
@@ -110,8 +110,7 @@ def main(folder):
         task = json.load(file)
 
     def read(name):
-        with open(os.path.join(folder, name + ".f32"), "rb") as file:
-            return torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
+        return read_array(folder, name + ".f32", torch.float32)
 
     inputs = [read(name).view(task["shapes"][name]) for name in task["inputs"]]
     weight = read("weight").view(task["shapes"]["weight"])
@@ -119,9 +118,7 @@ def main(folder):
     for index, (name, form) in enumerate(FORMS[task["operator"]].items()):
         forward, both, results = measure(form, inputs, weight, task["repeats"])
         for i, result in enumerate(results):
-            with open(os.path.join(folder, f"form{index}.{i}.f32"), "wb") as file:
-                values = result.contiguous()
-                file.write(ctypes.string_at(values.data_ptr(), values.nbytes))
+            write_array(folder, f"form{index}.{i}.f32", result)
         report["forms"].append({"name": name, "forward": forward, "both": both})
     with open(os.path.join(folder, "results.json"), "w") as file:
         json.dump(report, file)

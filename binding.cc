@@ -14,7 +14,8 @@ constexpr Register kBindings[] = {aegir::registerTensor, aegir::registerScope,  
                                   aegir::registerLane,   aegir::registerMemory,   aegir::registerInfo,
                                   aegir::registerModule, aegir::registerModel,    aegir::registerKernels,
                                   aegir::registerLoss,   aegir::registerBackward, aegir::registerOptim,
-                                  aegir::registerSwarm,  aegir::registerRl,       aegir::registerDecode};
+                                  aegir::registerSwarm,  aegir::registerRl,       aegir::registerDecode,
+                                  aegir::registerBatched};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   aegir::cuda::openPlugin();  // before anything can ask libtorch for CUDA

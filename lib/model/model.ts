@@ -183,7 +183,12 @@ export abstract class AegirModel<Output> {
   }
 
   private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
-    return { ...inputs, grad: options.grad ?? false, dropout: options.dropout };
+    return {
+      ...inputs,
+      grad: options.grad ?? false,
+      dropout: options.dropout,
+      threads: options.threads,
+    };
   }
 }
 

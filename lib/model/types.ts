@@ -25,6 +25,8 @@ export interface RunOptions {
    * in [0, 1), the others divided by 1 - rate. The masks follow from `seed` (a whole number) alone.
    */
   dropout?: { rate: number; seed: number };
+  /** Intra-op threads of this forward; default: those of the model's lane. */
+  threads?: number;
   /** Cancels the job between two layers: the promise rejects with ERR_ABORTED. */
   signal?: AbortSignal;
 }

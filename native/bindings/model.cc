@@ -151,6 +151,7 @@ struct InputArgs {
   model::ModelInput input;
   std::shared_ptr<const AegirState> state;
   bool grad = false;
+  int threads = 0;
 
   model::ModelInput get() const {
     auto result = input;
@@ -182,6 +183,8 @@ InputArgs inputArgs(const Napi::Value& value) {
   args.input.cuSeqlens = optionalTensor(object, "cuSeqlens");
   args.input.poolMask = optionalTensor(object, "poolMask");
   args.grad = boolField(object, "grad", false);
+  const auto threads = object.Get("threads");
+  if (!isAbsent(threads)) args.threads = static_cast<int>(integerArg(threads, "threads", 1, kMaxThreads));
   const auto dropout = object.Get("dropout");
   if (!isAbsent(dropout)) args.input.dropout = dropoutField(objectArg(dropout, "dropout"));
   const auto state = object.Get("state");
@@ -205,12 +208,14 @@ Napi::Value modelForward(const Napi::CallbackInfo& info) {
   // Graphs are of a GPU; elsewhere a model that asked for them runs as any other.
   const bool onGpu = module->parameters().front().is_cuda();
   auto graphs = onGpu ? nativeArg<ModuleHandle>(info[1], "module").graphs : nullptr;
-  auto work = [module, graphs, args = inputArgs(info[2])] {
+  auto args = inputArgs(info[2]);
+  const int threads = args.threads;
+  auto work = [module, graphs, args = std::move(args)] {
     c10::AutoGradMode mode(args.grad);
     if (graphs && !args.grad) return graphs->forward(args.get());
     return module->forward(args.get());
   };
-  return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[3]), std::move(work), outputObject);
+  return enqueue(info.Env(), laneArg(info[0]), {cancelArg(info[3]), threads}, std::move(work), outputObject);
 }
 
 Napi::Value modelPrefix(const Napi::CallbackInfo& info) {

@@ -14,12 +14,22 @@ process.env.OMP_NUM_THREADS = "1";
 import { annotateCases } from "./annotate.mjs";
 import { callCases } from "./calls.mjs";
 import { decodeCases } from "./decode.mjs";
+import { laneCases } from "./lanes.mjs";
 import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
+import { scalingCases } from "./scaling.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
 
-const cases = [...operatorCases, ...trainingCases, ...decodeCases, ...annotateCases, ...callCases];
+const cases = [
+  ...operatorCases,
+  ...trainingCases,
+  ...decodeCases,
+  ...annotateCases,
+  ...callCases,
+  ...laneCases,
+  ...scalingCases,
+];
 
 async function contextOf(quick) {
   const { loadAddon } = await import("../dist/native/load.js");

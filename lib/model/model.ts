@@ -64,7 +64,7 @@ export abstract class AegirModel<Output> {
 
   /** The whole model. @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_NON_FINITE naming the input; ERR_DISPOSED; ERR_ABORTED */
   async forward(inputs: ModelInputs, options: ForwardOptions = {}): Promise<Output> {
-    const input = this.nativeInput(inputs, options);
+    const input = { ...this.nativeInput(inputs, options), threads: options.threads };
     const lane = options.lane?.native ?? this.lane;
     return this.wrap(
       await withSignal(options.signal, (cancel) => addon().modelForward(lane, this.native, input, cancel)),
@@ -183,12 +183,7 @@ export abstract class AegirModel<Output> {
   }
 
   private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
-    return {
-      ...inputs,
-      grad: options.grad ?? false,
-      dropout: options.dropout,
-      threads: options.threads,
-    };
+    return { ...inputs, grad: options.grad ?? false, dropout: options.dropout };
   }
 }
 

@@ -25,8 +25,6 @@ export interface RunOptions {
    * in [0, 1), the others divided by 1 - rate. The masks follow from `seed` (a whole number) alone.
    */
   dropout?: { rate: number; seed: number };
-  /** Intra-op threads of this forward; default: those of the model's lane. */
-  threads?: number;
   /** Cancels the job between two layers: the promise rejects with ERR_ABORTED. */
   signal?: AbortSignal;
 }
@@ -34,6 +32,8 @@ export interface RunOptions {
 export interface ForwardOptions extends RunOptions {
   /** Where to run, in place of the model's own lane: several lanes may read one model while nothing changes its parameters. */
   lane?: Lane;
+  /** Intra-op threads of this forward; default: the lane's. */
+  threads?: number;
 }
 
 export interface RestOptions extends RunOptions {

@@ -3,7 +3,6 @@ import type { EnsembleOutput, Interval, NativeEnsemble, NativeLane } from "../na
 import { native } from "../native/load.js";
 import { withSignal } from "../tensor/lane.js";
 import type { RowInputs } from "./inputs.js";
-import { disposeAll } from "./module.js";
 import type { FrozenSpecialist } from "./specialist.js";
 
 /** Models with equal keys can be stacked; null: this one cannot. */

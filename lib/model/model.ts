@@ -82,8 +82,8 @@ export abstract class AegirModel<Output> {
 
   /** Everything after the prefix, from other recurrent states and with a residual into the head where they are given. */
   async rest(prefix: Prefix, options: RestOptions = {}): Promise<Output> {
-    const { signal, grad = false, headResidual } = options;
-    const input = { innerKv: this.kvByStage(options.innerKv), headResidual, grad };
+    const { signal, grad = false, recompute, headResidual } = options;
+    const input = { innerKv: this.kvByStage(options.innerKv), headResidual, grad, recompute };
     return this.wrap(
       await withSignal(signal, (cancel) =>
         addon().modelRest(this.lane, this.native, prefix?.native, input, cancel),
@@ -183,7 +183,8 @@ export abstract class AegirModel<Output> {
   }
 
   private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
-    return { ...inputs, grad: options.grad ?? false, dropout: options.dropout };
+    const { grad = false, recompute, dropout } = options;
+    return { ...inputs, grad, recompute, dropout };
   }
 }
 

@@ -312,6 +312,8 @@ export interface ModelInput {
   dropout?: { rate: number; seed: number };
   /** Build the autograd graph. */
   grad: boolean;
+  /** Keep the inputs of blocks alone for the backward pass; absent: where a stack would keep more than an eighth of the memory. */
+  recompute?: boolean;
   /** Intra-op threads of this forward; absent: the lane's. */
   threads?: number;
 }
@@ -392,6 +394,8 @@ export interface RestInput {
   /** (B,D) added to the pooled embedding before the classifier. */
   headResidual?: NativeTensor;
   grad: boolean;
+  /** As of ModelInput. */
+  recompute?: boolean;
 }
 
 // ---- operators, losses, optimiser --------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ function addNoise(model: { native: NativeModule }, from: number): void {
   const values = model.native.stateDict();
   const noisy = Object.entries(values).map(([name, tensor]) => {
     const noise = native().Tensor.randn(tensor.shape, "f64", generator);
-    const small = noise.mulScalar(0.3);
+    const small = noise.mul(0.3);
     const sum = tensor.to("f64").add(small);
     for (const each of [noise, small, tensor]) each.dispose();
     return [name, sum] as const;
@@ -145,10 +145,11 @@ describe("batched execution", () => {
     const language = models.map((model, i) => new FrozenSpecialist(model, { id: `lm${i}` }));
     const swarm = swarmOf([...language, randomised(FLAT, "a", 4)], { fuse: "states" });
     using inputs = randomInputs(randomOf(seed), B, 24);
-    const { worst, members } = await compare(swarm, inputs, raggedMask(randomOf(seed + 1), 3));
+    const mask = Array.from({ length: B }, (_, row) => [row % 2 === 0, row % 3 === 0, row > 1]);
+    const { worst, members } = await compare(swarm, inputs, mask);
     expect(worst).toBeLessThan(1e-6);
     // One geometry, whatever stands on the blocks.
-    expect(new Set(members.filter((one) => one.includes("lm")))).toEqual(new Set(["lm0+lm1+a"]));
+    expect(members).toEqual(["lm0+lm1+a", "lm0+lm1+a", "lm0+lm1+a"]);
   });
 
   it("runs nested layouts as streams do", async () => {

@@ -99,7 +99,8 @@ at::Tensor StackedWeight::multiply(const at::Tensor& x, const Groups& groups, co
     }
     return groupByGroup(groups, [&](int64_t g, const auto& rowsOf) {
       if (bias.defined()) return at::addmm(bias[g], rowsOf(x), stack_[g]);
-      return addend.defined() ? at::addmm(rowsOf(addend), rowsOf(x), stack_[g]) : at::mm(rowsOf(x), stack_[g]);
+      return addend.defined() ? at::addmm(rowsOf(addend), rowsOf(x), stack_[g])
+                              : at::mm(rowsOf(x), stack_[g]);
     });
   }
   const at::Tensor input = x.contiguous(), y = at::empty({rows, columns_}, x.options());
@@ -108,16 +109,16 @@ at::Tensor StackedWeight::multiply(const at::Tensor& x, const Groups& groups, co
   withReal(x, [&](auto real) {
     using Real = decltype(real);
     const auto& kernels = matmulKernelsOf<Real>();
-    forEachBlock(
-        rows, blocksFor(rows, depth_, columns_, kernels.tileRows), [&](int64_t, int64_t begin, int64_t end) {
-          forEachGroup(groups, begin, end, [&](int64_t g, int64_t from, int64_t to) {
-            const int64_t addedAt = (addend.defined() ? from : g) * columns_;
-            kernels.product({to - from, depth_, columns_, depth_, addend.defined() ? columns_ : 0, columns_,
-                             pointerAt<Real>(input, from * depth_),
-                             pointerAt<Real>(stack_, g * stack_.size(1)), pointerAt<Real>(added, addedAt),
-                             mutableAt<Real>(y, from * columns_)});
-          });
-        });
+    forEachBlock(rows, blocksFor(rows, depth_, columns_, kernels.tileRows),
+                 [&](int64_t, int64_t begin, int64_t end) {
+                   forEachGroup(groups, begin, end, [&](int64_t g, int64_t from, int64_t to) {
+                     const int64_t addedAt = (addend.defined() ? from : g) * columns_;
+                     kernels.product({to - from, depth_, columns_, depth_, addend.defined() ? columns_ : 0,
+                                      columns_, pointerAt<Real>(input, from * depth_),
+                                      pointerAt<Real>(stack_, g * stack_.size(1)),
+                                      pointerAt<Real>(added, addedAt), mutableAt<Real>(y, from * columns_)});
+                   });
+                 });
   });
   return y;
 }

@@ -50,8 +50,7 @@ at::Tensor recomputedBlock(const std::shared_ptr<Block>& block, const at::Tensor
   const auto part = [block, sequences, setsFirst](const std::vector<at::Tensor>& inputs) {
     at::Tensor first = inputs[1];
     BlockState state;
-    const auto out =
-        block->forward(inputs[0], first, {inputs[2], inputs[3], inputs[4]}, state, sequences);
+    const auto out = block->forward(inputs[0], first, {inputs[2], inputs[3], inputs[4]}, state, sequences);
     std::vector<at::Tensor> outputs{out, state.attXPrev, state.attKv};
     if (setsFirst) outputs.push_back(first);
     if (state.ffnXPrev.defined()) outputs.push_back(state.ffnXPrev);

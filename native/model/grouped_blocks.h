@@ -1,5 +1,5 @@
-// The blocks of several flat models of one geometry as one stack: weights (G, …), the tokens of all models one
-// after another, one grouped product for each product of a block and one call of each kernel over the
+// The blocks of several flat models of one geometry as one stack: weights (G, …), the tokens of all models
+// one after another, one grouped product for each product of a block and one call of each kernel over the
 // sequences of all. The equations are those of rwkv7.cc. Frozen weights only: they are copied once, and there
 // is no autograd.
 #pragma once
@@ -35,9 +35,9 @@ class GroupedBlocks {
     at::Tensor gain, bias;  // (G,D)
   };
   struct TimeMixWeights {
-    at::Tensor mu;              // (G,6,D)
-    at::Tensor w0, a0, v0;      // (G,D); v0 undefined in the first layer
-    at::Tensor kK, kA, rK;      // (G,D), (G,H,N)
+    at::Tensor mu;          // (G,6,D)
+    at::Tensor w0, a0, v0;  // (G,D); v0 undefined in the first layer
+    at::Tensor kK, kA, rK;  // (G,D), (G,H,N)
     kernels::StackedWeight w1, w2, a1, a2, v1, v2, g1, g2, receptance, key, value, output;
     Norms norm;
   };

@@ -1,6 +1,6 @@
-// Recomputation: of a part of a model only the inputs are kept for the backward pass, which runs the part once
-// more to get what it needs. The results and gradients are the same, bit for bit; a training step takes about a
-// forward pass longer and keeps one part's intermediate values instead of all parts'.
+// Recomputation: of a part of a model only the inputs are kept for the backward pass, which runs the part
+// once more to get what it needs. The results and gradients are the same, bit for bit; a training step takes
+// about a forward pass longer and keeps one part's intermediate values instead of all parts'.
 #pragma once
 
 #include <ATen/core/Tensor.h>

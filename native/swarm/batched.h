@@ -1,5 +1,5 @@
-// Frozen specialists of one geometry as one model (docs/swarm.md): embeddings and heads one by one, the blocks
-// stacked (grouped_blocks.h).
+// Frozen specialists of one geometry as one model (docs/swarm.md): embeddings and heads one by one, the
+// blocks stacked (grouped_blocks.h).
 #pragma once
 
 #include <memory>

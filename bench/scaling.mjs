@@ -85,8 +85,8 @@ async function lines(addon, what, sizes, work, { repeats = () => 1 } = {}) {
 
 async function training(addon, index) {
   const { step: work, dispose } = makeTraining(addon, index);
-  await work(8, 64);
-  const repeats = (units) => (units <= FIXED_TOKENS ? 2 : 1);
+  for (let i = 0; i < 3; i++) await work(32, 128);
+  const repeats = (units) => (units <= 4096 ? 3 : 1);
   console.log(`\nTraining step, flat, ${step.layers} layers, d ${step.dModel}, ${threads} threads`);
   const fixed = lengths
     .filter((tokens) => tokens <= FIXED_TOKENS)

@@ -149,7 +149,9 @@ async function runBatch(
   const threads = Math.max(1, Math.floor(availableParallelism() / specialists.length));
   try {
     return await allOrNone(
-      specialists.map((specialist, n) => specialist.forward(inputs, { signal, stages: stages?.[n], threads })),
+      specialists.map((specialist, n) =>
+        specialist.forward(inputs, { signal, stages: stages?.[n], threads }),
+      ),
     );
   } finally {
     inputs.dispose();

@@ -218,7 +218,7 @@ at::Tensor groupedGroupNormBonusGate(const GroupNormBonusGateInput& input, const
 at::Tensor groupedLayerNorm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
                             const Groups& groups) {
   const int64_t width = x.size(1);
-  if (!kernelsServe({x, gain, bias}, 0)) {
+  if (!kernelsServe({x, gain, bias}, width)) {
     return groupByGroup(groups, [&](int64_t g, const auto& rowsOf) {
       return at::layer_norm(rowsOf(x), {width}, gain[g], bias[g]);
     });
@@ -227,11 +227,9 @@ at::Tensor groupedLayerNorm(const at::Tensor& x, const at::Tensor& gain, const a
   withReal(x, [&](auto real) {
     using Real = decltype(real);
     forEachGroupInBlocks(x, groups, [&](int64_t g, int64_t from, int64_t to) {
-      const Real *scale = pointerAt<Real>(gain, g * width), *shift = pointerAt<Real>(bias, g * width);
-      Real* rows = mutableAt<Real>(normalised, from * width);
-      for (int64_t row = from; row < to; ++row, rows += width) {
-        for (int64_t i = 0; i < width; ++i) rows[i] = rows[i] * scale[i] + shift[i];
-      }
+      timeMixKernelsOf<Real>().rowsAffine({to - from, width, pointerAt<Real>(gain, g * width),
+                                           pointerAt<Real>(bias, g * width),
+                                           mutableAt<Real>(normalised, from * width)});
     });
   });
   return normalised;

@@ -1,5 +1,5 @@
-// Compares the grouped operators with the plain ones, group by group, in float64: groups of equal, unequal and
-// no rows, widths that the kernels have and that they have not.
+// Compares the grouped operators with the plain ones, group by group, in float64: groups of equal, unequal
+// and no rows, widths that the kernels have and that they have not.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/layer_norm.h>
 
@@ -33,9 +33,8 @@ at::Tensor each(const Groups& groups, const Plain& plain) {
   std::vector<at::Tensor> parts;
   for (int64_t g = 0; g < groups.count(); ++g) {
     if (groups.rowsOf(g) == 0) continue;
-    parts.push_back(plain(g, [&groups, g](const at::Tensor& x) {
-      return x.narrow(0, groups.firstRow[g], groups.rowsOf(g));
-    }));
+    parts.push_back(plain(
+        g, [&groups, g](const at::Tensor& x) { return x.narrow(0, groups.firstRow[g], groups.rowsOf(g)); }));
   }
   return at::cat(parts);
 }
@@ -67,24 +66,28 @@ void compare(Checker& checker, const std::vector<int64_t>& rows, int64_t heads, 
     checker.close("grouped product with bias", stack.productWithBias(x, groups, bias),
                   each(groups, [&](int64_t g, auto own) { return plain(g, own(x), bias[g]); }), tolerance);
     checker.close("grouped product added", stack.addTo(addend, x, groups),
-                  each(groups, [&](int64_t g, auto own) { return plain(g, own(x), own(addend)); }), tolerance);
+                  each(groups, [&](int64_t g, auto own) { return plain(g, own(x), own(addend)); }),
+                  tolerance);
   }
 
   const auto mu = given({count, 6, d});
   const auto mixed = groupedTokenShiftMix(x, mu, groups);
   for (int64_t c = 0; c < 6; ++c) {
-    checker.close("grouped token shift", mixed[c], each(groups, [&](int64_t g, auto own) {
-                    return reference::tokenShiftMix({wide(own(x)), {}, wide(mu[g]), sequencesOf(groups, g)})[c];
-                  }),
-                  tolerance);
+    checker.close(
+        "grouped token shift", mixed[c],
+        each(groups,
+             [&](int64_t g, auto own) {
+               return reference::tokenShiftMix({wide(own(x)), {}, wide(mu[g]), sequencesOf(groups, g)})[c];
+             }),
+        tolerance);
   }
 
   const auto aLogits = given({total, d}), kK = given({count, d}), kA = given({count, d});
   const auto key = groupedKeyNormalise({x, aLogits, kK, kA, headSize}, groups);
   const auto plainKey = [&](at::Tensor NormalisedKey::*part) {
     return each(groups, [&](int64_t g, auto own) {
-      return reference::keyNormalise(
-          {wide(own(x)), wide(own(aLogits)), wide(kK[g]), wide(kA[g]), headSize}).*part;
+      return reference::keyNormalise({wide(own(x)), wide(own(aLogits)), wide(kK[g]), wide(kA[g]), headSize}).*
+             part;
     });
   };
   checker.close("grouped key", key.key, plainKey(&NormalisedKey::key), tolerance);
@@ -100,16 +103,19 @@ void compare(Checker& checker, const std::vector<int64_t>& rows, int64_t heads, 
                                       given({count, d}),
                                       given({count, d})};
   checker.close("grouped group norm", groupedGroupNormBonusGate(input, groups),
-                each(groups, [&](int64_t g, auto own) {
-                  return reference::groupNormBonusGate(
-                      {wide(own(input.o)), wide(own(input.r)), wide(own(input.k)), wide(own(input.v)),
-                       wide(own(input.gate)), wide(input.rK[g]), wide(input.gain[g]), wide(input.bias[g])});
-                }),
+                each(groups,
+                     [&](int64_t g, auto own) {
+                       return reference::groupNormBonusGate({wide(own(input.o)), wide(own(input.r)),
+                                                             wide(own(input.k)), wide(own(input.v)),
+                                                             wide(own(input.gate)), wide(input.rK[g]),
+                                                             wide(input.gain[g]), wide(input.bias[g])});
+                     }),
                 tolerance * 10);
   checker.close("grouped layer norm", groupedLayerNorm(x, input.gain, input.bias, groups),
-                each(groups, [&](int64_t g, auto own) {
-                  return at::layer_norm(wide(own(x)), {d}, wide(input.gain[g]), wide(input.bias[g]));
-                }),
+                each(groups,
+                     [&](int64_t g, auto own) {
+                       return at::layer_norm(wide(own(x)), {d}, wide(input.gain[g]), wide(input.bias[g]));
+                     }),
                 tolerance);
 }
 
@@ -121,8 +127,9 @@ int run() {
       for (const auto type : {at::kFloat, at::kDouble}) compare(checker, rows, 2, headSize, type);
     }
   }
-  checker.throws("grouped product of unequal weights", ErrorCode::Shape, "weights of",
-                 [] { StackedWeight({random({3, 4}), random({4, 4})}, false); });
+  checker.throws("grouped product of unequal weights", ErrorCode::Shape, "weights of", [] {
+    StackedWeight({random({3, 4}), random({4, 4})}, false);
+  });
   return checker.finish("grouped_check");
 }
 

@@ -96,7 +96,7 @@ async function run({ addon, quick }) {
         return swarm.runSpecialists(inputs, everyone);
       };
       // "auto" has measured by the time it is timed.
-      for (let i = 0; i < 6; i++) for (const each of await swarmForm("auto")()) each.dispose();
+      for (let i = 0; i < 12; i++) for (const each of await swarmForm("auto")()) each.dispose();
       const { best, worst } = await timed(
         {
           serial: swarmForm("serial"),

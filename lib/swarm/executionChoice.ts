@@ -13,7 +13,7 @@ export interface ExecutionChoice {
 }
 
 /** Rounds of each form; the first makes the stack and warms up, and is not counted. */
-const ROUNDS = 3;
+const ROUNDS = 6;
 const FORMS = ["streams", "batched"] as const;
 
 type Form = (typeof FORMS)[number];

@@ -69,9 +69,11 @@ export class SpecialistRunner {
 
   /** The faster of the two, or the one whose turn it is to be measured. */
   private async measured(alone: Unit[], units: Unit[], run: Run): Promise<SpecialistResult[]> {
+    const active = alone.flatMap(indicesOf);
     const rows = alone.reduce((sum, unit) => sum + this.rowsOf(unit, run), 0);
     const tokens = run.inputs.inputIds.shape[1] as number;
-    const shape = `${units.map(sizeOf).sort().join("+")}: ${roundUp(rows)} x ${roundUp(tokens)}`;
+    const sizes = units.map((unit) => indicesOf(unit).filter((index) => active.includes(index)).length);
+    const shape = `${sizes.sort().join("+")}: ${roundUp(rows)} x ${roundUp(tokens)}`;
     const form = this.chooser.choose(shape);
     const turn = ++this.started;
     const byItself = this.running === 0;
@@ -122,8 +124,7 @@ export class SpecialistRunner {
   }
 
   private rowsOf(unit: Unit, { activation }: Run): number {
-    const indices = "index" in unit ? [unit.index] : unit.indices;
-    return indices.reduce((sum, index) => sum + activation.rowsOf(index).length, 0);
+    return indicesOf(unit).reduce((sum, index) => sum + activation.rowsOf(index).length, 0);
   }
 
   private async runUnit(unit: Unit, run: Run, threads: number): Promise<UnitResults> {
@@ -197,8 +198,8 @@ function resultOf(
   return new SpecialistResult({ index, positions, output, interval, members, dispose });
 }
 
-function sizeOf(unit: Unit): number {
-  return "index" in unit ? 1 : unit.indices.length;
+function indicesOf(unit: Unit): number[] {
+  return "index" in unit ? [unit.index] : unit.indices;
 }
 
 function roundUp(count: number): number {

@@ -8,6 +8,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 
+#include "native/kernels/matmul.h"
 #include "native/kernels/matmul_dispatch.h"
 
 namespace aegir::kernels {
@@ -73,7 +74,8 @@ at::Tensor packPanels(const std::vector<at::Tensor>& weights, bool transposed) {
 
 }  // namespace
 
-StackedWeight::StackedWeight(const std::vector<at::Tensor>& weights, bool transposed) {
+StackedWeight::StackedWeight(const std::vector<at::Tensor>& weights, bool transposed)
+    : transposed_(transposed) {
   const auto& first = weights.at(0);
   depth_ = first.size(transposed ? 1 : 0);
   columns_ = first.size(transposed ? 0 : 1);
@@ -82,6 +84,7 @@ StackedWeight::StackedWeight(const std::vector<at::Tensor>& weights, bool transp
           " and of ", w.sizes());
   }
   panels_ = kernelsServe({first}, 0);
+  if (panels_) weights_ = weights;
   stack_ = panels_ ? packPanels(weights, transposed) : at::stack(weights);
   if (!panels_ && transposed) stack_ = stack_.transpose(1, 2).contiguous();
 }

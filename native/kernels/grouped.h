@@ -1,7 +1,8 @@
 // Operators over the tokens of several models of one shape, each with parameters of its own: one call for all
 // of them. Without autograd. Rows are packed: those of group 0 first, a group may have none. Parameters lie
-// one group after another, (G, …). On the CPU f32 and f64 run the kernels of time_mix.h and matmul.h with the
-// same result a row; everything else runs those operators group by group.
+// one group after another, (G, …). On the CPU f32 and f64 run the kernels of time_mix.h and matmul.h;
+// everything else runs those operators group by group. Either way a row has the same bits as from the
+// operator of its group alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,6 +46,8 @@ class StackedWeight {
                       const at::Tensor& addend) const;
 
   bool panels_ = false;  // stack_ is (G, panels), else (G,K,N)
+  bool transposed_ = false;
+  std::vector<at::Tensor> weights_;  // as given, for groups of too few rows for the kernel
   int64_t depth_ = 0, columns_ = 0;
   at::Tensor stack_;
 };

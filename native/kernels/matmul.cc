@@ -14,14 +14,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Packing a weight costs as much as multiplying a few rows by it.
-constexpr int64_t fewestRows = 8;
-
 bool serves(const at::Tensor& x, const at::Tensor& w, const at::Tensor& addend) {
   const at::ScalarType type = x.scalar_type();
   const auto alike = [&](const at::Tensor& t) { return t.scalar_type() == type && t.device().is_cpu(); };
   return (type == at::kFloat || type == at::kDouble) && alike(x) && alike(w) &&
-         (!addend.defined() || alike(addend)) && x.size(0) >= fewestRows && w.numel() > 0;
+         (!addend.defined() || alike(addend)) && x.size(0) >= fewestMatmulRows && w.numel() > 0;
 }
 
 // x (M,K) w + addend, where w (K,N), or (N,K) where `transposed`

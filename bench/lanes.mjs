@@ -7,8 +7,8 @@ const TOLERANCE = 1e-6;
 const WANTED = 1.1;
 const counts = [1, 2, 4, 8];
 const shapes = [
-  { layers: 4, dModel: 128, headSize: 32, batch: 16, tokens: 128, rounds: 6 },
-  { layers: 2, dModel: 64, headSize: 32, batch: 4, tokens: 24, rounds: 60 },
+  { layers: 4, dModel: 128, headSize: 32, batch: 16, tokens: 128, rounds: 8 },
+  { layers: 2, dModel: 64, headSize: 32, batch: 4, tokens: 24, rounds: 150 },
 ];
 
 function inputsOf(addon, { batch, tokens }) {

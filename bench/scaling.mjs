@@ -1,5 +1,6 @@
-// How time and memory grow: a training step with the tokens of a sequence, a swarm's forward with its specialists, annotating with the
-// columns of a table. Each line's ratio is to what growth in proportion to the first line would give.
+// How time and memory grow: a training step with the tokens of a sequence, a swarm's forward with its specialists, annotating with the columns of a table.
+// Each line's ratio is to growth in proportion
+// at the rate of the cheapest line.
 import fs from "node:fs";
 import os from "node:os";
 import { seededRandom } from "./random.mjs";
@@ -61,7 +62,7 @@ function makeTraining(addon, index) {
   };
 }
 
-/** One line a size: time a unit, memory, and both against growth in proportion to `units` from the first line. */
+/** One line a size: time, time a unit, its ratio to growth in proportion at the cheapest line's rate, peak memory. */
 async function lines(addon, what, sizes, work, { repeats }) {
   const records = [];
   for (const { name, units, ...size } of sizes) {
@@ -73,12 +74,13 @@ async function lines(addon, what, sizes, work, { repeats }) {
       best.seconds = Math.min(best.seconds, (performance.now() - start) / 1000);
     }
     records.push({ name, units, ...best });
-    const first = records[0];
-    const ratio = best.seconds / units / (first.seconds / first.units);
-    const each = `${((best.seconds / units) * 1e6).toFixed(1)} us`;
+  }
+  const least = Math.min(...records.map(({ seconds, units }) => seconds / units));
+  for (const { name, units, seconds, bytes } of records) {
+    const each = `${((seconds / units) * 1e6).toFixed(1)} us`;
     console.log(
-      `  ${name.padEnd(22)} ${`${(best.seconds * 1000).toFixed(1)} ms`.padStart(12)} ${each.padStart(12)} a ${what}` +
-        ` ${ratio.toFixed(2).padStart(6)}x of linear ${megabytes(best.bytes).padStart(9)}`,
+      `  ${name.padEnd(22)} ${`${(seconds * 1000).toFixed(1)} ms`.padStart(12)} ${each.padStart(12)} a ${what}` +
+        ` ${(seconds / units / least).toFixed(2).padStart(6)}x of linear ${megabytes(bytes).padStart(9)}`,
     );
   }
   return records;

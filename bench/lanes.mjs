@@ -7,7 +7,7 @@ const TOLERANCE = 1e-6;
 const WANTED = 1.1;
 const counts = [1, 2, 4, 8];
 const shapes = [
-  { layers: 4, dModel: 128, headSize: 32, batch: 16, tokens: 128, rounds: 8 },
+  { layers: 4, dModel: 128, headSize: 32, batch: 16, tokens: 64, rounds: 11 },
   { layers: 2, dModel: 64, headSize: 32, batch: 4, tokens: 24, rounds: 150 },
 ];
 
@@ -55,9 +55,9 @@ function worstDifference(results, expected) {
   );
 }
 
-/** Best milliseconds of each form over interleaved rounds, and the largest difference from the first form's results. */
+/** Median milliseconds of each form over interleaved rounds, and the largest difference from the first form's results. */
 async function timed(forms, rounds) {
-  const best = Object.fromEntries(Object.keys(forms).map((name) => [name, Number.POSITIVE_INFINITY]));
+  const times = Object.fromEntries(Object.keys(forms).map((name) => [name, []]));
   let worst = 0;
   for (let round = 0; round <= rounds; round++) {
     let expected = null;
@@ -65,14 +65,18 @@ async function timed(forms, rounds) {
       const start = performance.now();
       const results = await form();
       // The first round warms up.
-      if (round > 0) best[name] = Math.min(best[name], performance.now() - start);
+      if (round > 0) times[name].push(performance.now() - start);
       if (round <= 1 && expected) worst = Math.max(worst, worstDifference(results, expected));
       if (expected) for (const result of results) result.dispose();
       else expected = results;
     }
     for (const result of expected) result.dispose();
   }
-  return { best, worst };
+  const medians = Object.entries(times).map(([name, all]) => [
+    name,
+    all.sort((a, b) => a - b)[Math.floor(all.length / 2)],
+  ]);
+  return { median: Object.fromEntries(medians), worst };
 }
 
 async function run({ addon, quick }) {
@@ -97,7 +101,7 @@ async function run({ addon, quick }) {
       };
       // "auto" has measured by the time it is timed.
       for (let i = 0; i < 12; i++) for (const each of await swarmForm("auto")()) each.dispose();
-      const { best, worst } = await timed(
+      const { median, worst } = await timed(
         {
           serial: swarmForm("serial"),
           pool: () => pool(specialists, inputs, threads),
@@ -114,14 +118,20 @@ async function run({ addon, quick }) {
         console.log(`  no figures: results differ by ${worst}`);
         return null;
       }
-      const reference = Math.min(best.serial, best.pool);
-      const ratio = (name) => (best[name] / reference).toFixed(2).padStart(7);
-      const times = Object.values(best).map((value) => value.toFixed(2).padStart(8));
+      const reference = Math.min(median.serial, median.pool);
+      const ratio = (name) => (median[name] / reference).toFixed(2).padStart(7);
+      const times = Object.values(median).map((value) => value.toFixed(2).padStart(8));
       const chosen = choice ? ` (chose ${choice.chosen})` : "";
       console.log(
         `  ${String(count).padEnd(12)}${times.join("")} ${ratio("streams")}x ${ratio("batched")}x ${ratio("auto")}x   ${WANTED}x${chosen}`,
       );
-      records.push({ ...shape, count, milliseconds: best, largestDifference: worst, chosen: choice?.chosen });
+      records.push({
+        ...shape,
+        count,
+        milliseconds: median,
+        largestDifference: worst,
+        chosen: choice?.chosen,
+      });
     }
   }
   return { case: "lanes", title, threads, forms: records };

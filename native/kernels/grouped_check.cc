@@ -48,7 +48,7 @@ void compare(Checker& checker, const std::vector<int64_t>& rows, int64_t heads, 
              at::ScalarType type) {
   const auto groups = groupsOf(rows);
   const int64_t count = groups.count(), d = heads * headSize, out = d + 3, total = groups.rows();
-  const double tolerance = type == at::kDouble ? 1e-13 : 1e-5;
+  const double tolerance = type == at::kDouble ? 1e-13 : type == at::kFloat ? 1e-5 : 2e-2;
   const auto given = [&](at::IntArrayRef shape) { return random(shape).to(type); };
   const auto wide = [](const at::Tensor& x) { return x.to(at::kDouble); };
   const auto x = given({total, d}), bias = given({count, out}), addend = given({total, out});
@@ -69,6 +69,8 @@ void compare(Checker& checker, const std::vector<int64_t>& rows, int64_t heads, 
                   each(groups, [&](int64_t g, auto own) { return plain(g, own(x), own(addend)); }),
                   tolerance);
   }
+
+  if (type == at::kBFloat16) return;  // the operators of other types and devices, all in products
 
   const auto mu = given({count, 6, d});
   const auto mixed = groupedTokenShiftMix(x, mu, groups);
@@ -124,7 +126,8 @@ int run() {
   at::manual_seed(7);
   for (const auto& rows : std::vector<std::vector<int64_t>>{{5, 5, 5}, {1}, {0, 40, 3, 0, 1, 700, 0}}) {
     for (const int64_t headSize : {32, 16, 5}) {
-      for (const auto type : {at::kFloat, at::kDouble}) compare(checker, rows, 2, headSize, type);
+      for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+        compare(checker, rows, 2, headSize, type);
     }
   }
   checker.throws("grouped product of unequal weights", ErrorCode::Shape, "weights of", [] {

@@ -75,7 +75,7 @@ function makeTraining(addon, index) {
 async function lines(addon, what, sizes, work, { repeats }) {
   const records = [];
   for (const { name, units, ...size } of sizes) {
-    // Large sizes are timed by the run whose memory is measured; small ones again, with the memory at hand.
+    // Memory comes from a first run that finds none cached, time from further ones.
     const best = await measured(addon, () => work(size));
     for (let i = 0; i < repeats(units); i++) {
       const start = performance.now();
@@ -98,7 +98,7 @@ async function lines(addon, what, sizes, work, { repeats }) {
 async function training(addon, index) {
   const { step: work, dispose } = makeTraining(addon, index);
   for (let i = 0; i < 3; i++) await work(32, 128);
-  const repeats = (units) => (units < 4096 ? 8 : units < 16384 ? 2 : 0);
+  const repeats = (units) => (units < 4096 ? 8 : 1);
   console.log(`\nTraining step, flat, ${step.layers} layers, d ${step.dModel}, ${threads} threads`);
   const fixed = lengths
     .filter((tokens) => tokens <= FIXED_TOKENS)

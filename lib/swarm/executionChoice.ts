@@ -25,7 +25,8 @@ export class ExecutionChooser {
   /** The faster form where it is known, else the one to measure next. */
   choose(shape: string): Form {
     const rounds = this.roundsOf(shape);
-    return this.chosen(rounds) ?? (rounds.batched.length < rounds.streams.length ? "batched" : "streams");
+    // Not in turn: the threads of a parallel region spin for a while after it, beside whatever comes next.
+    return this.chosen(rounds) ?? (rounds.streams.length < ROUNDS ? "streams" : "batched");
   }
 
   /** @param milliseconds for a thousand tokens */

@@ -22,17 +22,18 @@ type Form = (typeof FORMS)[number];
 export class ExecutionChooser {
   private readonly measured = new Map<string, Record<Form, number[]>>();
 
-  /** The faster form where it is known, else the one to measure next. */
-  choose(shape: string): Form {
+  /** The faster form where it is known, else the one to measure now. */
+  choose(shape: string): { form: Form; measure: boolean } {
     const rounds = this.roundsOf(shape);
+    const chosen = this.chosen(rounds);
+    if (chosen) return { form: chosen, measure: false };
     // Not in turn: the threads of a parallel region spin for a while after it, beside whatever comes next.
-    return this.chosen(rounds) ?? (rounds.streams.length < ROUNDS ? "streams" : "batched");
+    return { form: rounds.streams.length < ROUNDS ? "streams" : "batched", measure: true };
   }
 
   /** @param milliseconds for a thousand tokens */
   record(shape: string, form: Form, milliseconds: number): void {
-    const rounds = this.roundsOf(shape);
-    if (rounds[form].length < ROUNDS) rounds[form].push(milliseconds);
+    this.roundsOf(shape)[form].push(milliseconds);
   }
 
   choices(): ExecutionChoice[] {

@@ -73,15 +73,15 @@ export class SpecialistRunner {
     const tokens = run.inputs.inputIds.shape[1] as number;
     const sizes = units.map((unit) => indicesOf(unit).filter((index) => active.includes(index)).length);
     const shape = `${sizes.sort().join("+")}: ${roundUp(rows)} x ${roundUp(tokens)}`;
-    const form = this.chooser.choose(shape);
+    const { form, measure } = this.chooser.choose(shape);
     const turn = ++this.started;
     const byItself = this.running === 0;
     this.running++;
     try {
       const called = performance.now();
       const results = await this.sideBySide(form === "batched" ? units : alone, run);
-      // Beside another forward the time says nothing.
-      if (byItself && turn === this.started) {
+      // Beside another forward the time says nothing. On a GPU the end is waited for.
+      if (measure && byItself && turn === this.started) {
         const end = Math.max(...results.map(({ interval }) => interval!.end));
         this.chooser.record(shape, form, (1000 * (end - called)) / (rows * tokens));
       }

@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
@@ -146,12 +145,9 @@ async function runBatch(
   { stages, signal }: Pick<CacheOptions, "stages" | "signal">,
 ): Promise<SpecialistOutput[]> {
   const inputs = batchInput(batch);
-  const threads = Math.max(1, Math.floor(availableParallelism() / specialists.length));
   try {
     return await allOrNone(
-      specialists.map((specialist, n) =>
-        specialist.forward(inputs, { signal, stages: stages?.[n], threads }),
-      ),
+      specialists.map((specialist, n) => specialist.forward(inputs, { signal, stages: stages?.[n] })),
     );
   } finally {
     inputs.dispose();

@@ -12,8 +12,12 @@ export interface ExecutionChoice {
   chosen: "streams" | "batched" | null;
 }
 
-/** Rounds of each form; the first makes the stack and warms up, and is not counted. */
+/**
+ * Rounds of each form, in blocks of one form and the other. The first of a block is not counted: it makes the stack or warms up, and
+ * threads of the other form's parallel regions may still spin beside it.
+ */
 const ROUNDS = 6;
+const BLOCK = 3;
 const FORMS = ["streams", "batched"] as const;
 
 type Form = (typeof FORMS)[number];
@@ -27,8 +31,8 @@ export class ExecutionChooser {
     const rounds = this.roundsOf(shape);
     const chosen = this.chosen(rounds);
     if (chosen) return { form: chosen, measure: false };
-    // Not in turn: the threads of a parallel region spin for a while after it, beside whatever comes next.
-    return { form: rounds.streams.length < ROUNDS ? "streams" : "batched", measure: true };
+    const blocks = Math.floor((rounds.streams.length + rounds.batched.length) / BLOCK);
+    return { form: FORMS[blocks % 2]!, measure: true };
   }
 
   /** @param milliseconds for a thousand tokens */
@@ -60,5 +64,6 @@ export class ExecutionChooser {
 }
 
 function best(rounds: number[]): number | null {
-  return rounds.length > 1 ? Math.min(...rounds.slice(1)) : null;
+  const counted = rounds.filter((_, round) => round % BLOCK > 0);
+  return counted.length > 0 ? Math.min(...counted) : null;
 }

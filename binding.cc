@@ -10,11 +10,11 @@ namespace {
 
 using Register = void (*)(Napi::Env, Napi::Object);
 
-constexpr Register kBindings[] = {aegir::registerTensor, aegir::registerScope,    aegir::registerGenerator,
-                                  aegir::registerLane,   aegir::registerMemory,   aegir::registerInfo,
-                                  aegir::registerModule, aegir::registerModel,    aegir::registerKernels,
-                                  aegir::registerLoss,   aegir::registerBackward, aegir::registerOptim,
-                                  aegir::registerSwarm,  aegir::registerRl,       aegir::registerDecode};
+constexpr Register kBindings[] = {
+    aegir::registerTensor,  aegir::registerScope, aegir::registerGenerator, aegir::registerLane,
+    aegir::registerMemory,  aegir::registerInfo,  aegir::registerModule,    aegir::registerModel,
+    aegir::registerKernels, aegir::registerLoss,  aegir::registerBackward,  aegir::registerOptim,
+    aegir::registerSwarm,   aegir::registerRl,    aegir::registerDecode,    aegir::registerBatched};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   aegir::cuda::openPlugin();  // before anything can ask libtorch for CUDA

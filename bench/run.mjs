@@ -15,8 +15,10 @@ import { annotateCases } from "./annotate.mjs";
 import { callCases } from "./calls.mjs";
 import { decodeCases } from "./decode.mjs";
 import { lossCases } from "./loss.mjs";
+import { laneCases } from "./lanes.mjs";
 import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
+import { scalingCases } from "./scaling.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
 
@@ -27,6 +29,8 @@ const cases = [
   ...decodeCases,
   ...annotateCases,
   ...callCases,
+  ...laneCases,
+  ...scalingCases,
 ];
 
 async function contextOf(quick) {

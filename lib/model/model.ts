@@ -64,7 +64,7 @@ export abstract class AegirModel<Output> {
 
   /** The whole model. @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_NON_FINITE naming the input; ERR_DISPOSED; ERR_ABORTED */
   async forward(inputs: ModelInputs, options: ForwardOptions = {}): Promise<Output> {
-    const input = this.nativeInput(inputs, options);
+    const input = { ...this.nativeInput(inputs, options), threads: options.threads };
     const lane = options.lane?.native ?? this.lane;
     return this.wrap(
       await withSignal(options.signal, (cancel) => addon().modelForward(lane, this.native, input, cancel)),
@@ -82,8 +82,8 @@ export abstract class AegirModel<Output> {
 
   /** Everything after the prefix, from other recurrent states and with a residual into the head where they are given. */
   async rest(prefix: Prefix, options: RestOptions = {}): Promise<Output> {
-    const { signal, grad = false, headResidual } = options;
-    const input = { innerKv: this.kvByStage(options.innerKv), headResidual, grad };
+    const { signal, grad = false, recompute, headResidual } = options;
+    const input = { innerKv: this.kvByStage(options.innerKv), headResidual, grad, recompute };
     return this.wrap(
       await withSignal(signal, (cancel) =>
         addon().modelRest(this.lane, this.native, prefix?.native, input, cancel),
@@ -183,7 +183,8 @@ export abstract class AegirModel<Output> {
   }
 
   private nativeInput(inputs: ModelInputs, options: RunOptions): ModelInput {
-    return { ...inputs, grad: options.grad ?? false, dropout: options.dropout };
+    const { grad = false, recompute, dropout } = options;
+    return { ...inputs, grad, recompute, dropout };
   }
 }
 

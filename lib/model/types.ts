@@ -21,6 +21,12 @@ export interface RunOptions {
   /** Build the autograd graph; default false. A frozen model has nothing to differentiate and builds none. */
   grad?: boolean;
   /**
+   * With `grad`: keep only the inputs of blocks for the backward pass, which runs each block once more. Losses and gradients are the
+   * same bit for bit; a step takes about a forward pass longer, and keeps one block's intermediate values instead of all blocks'.
+   * Default: where a stack of blocks would keep more than an eighth of the machine's memory (on a GPU: never).
+   */
+  recompute?: boolean;
+  /**
    * Of training, default none: values of the embeddings (K,D) and of the pooled embedding (B,D) are zeroed with chance `rate`
    * in [0, 1), the others divided by 1 - rate. The masks follow from `seed` (a whole number) alone.
    */
@@ -32,6 +38,8 @@ export interface RunOptions {
 export interface ForwardOptions extends RunOptions {
   /** Where to run, in place of the model's own lane: several lanes may read one model while nothing changes its parameters. */
   lane?: Lane;
+  /** Intra-op threads of this forward; default: the lane's. */
+  threads?: number;
 }
 
 export interface RestOptions extends RunOptions {

@@ -312,6 +312,10 @@ export interface ModelInput {
   dropout?: { rate: number; seed: number };
   /** Build the autograd graph. */
   grad: boolean;
+  /** Keep the inputs of blocks alone for the backward pass; absent: where a stack would keep more than an eighth of the memory. */
+  recompute?: boolean;
+  /** Intra-op threads of this forward; absent: the lane's. */
+  threads?: number;
 }
 
 export interface ModelOutput extends Timed {
@@ -390,6 +394,8 @@ export interface RestInput {
   /** (B,D) added to the pooled embedding before the classifier. */
   headResidual?: NativeTensor;
   grad: boolean;
+  /** As of ModelInput. */
+  recompute?: boolean;
 }
 
 // ---- operators, losses, optimiser --------------------------------------------------------------------------------
@@ -613,6 +619,24 @@ export interface SwarmAgent {
   states: NativeTensor[];
 }
 
+/** Copies of the block weights of frozen flat models of one geometry, which run as one. */
+export interface NativeEnsemble {
+  readonly disposed: boolean;
+  /** Models. */
+  readonly size: number;
+  dispose(): void;
+}
+
+/** What one model of an ensemble says of its rows. */
+export interface EnsembleOutput {
+  /** annotator: (b,C); causal LM: (b,T,V). */
+  logits: NativeTensor;
+  /** annotator: (b,D); null for a causal LM. */
+  pooled: NativeTensor | null;
+  /** attKv (b,H,N,N) per layer, as NativeState.innerKv(). */
+  states: NativeTensor[];
+}
+
 export interface OutputAgent {
   index: number;
   rows: NativeTensor;
@@ -797,6 +821,17 @@ export interface NativeAddon {
     fusion: NativeModule,
     input: { batch: number; agents: OutputAgent[]; grad: boolean },
   ): Promise<{ residual: NativeTensor } & Timed>;
+
+  /** Stacks the block weights of frozen flat models of one geometry. @throws AegirError ERR_CONFIG where they differ */
+  createEnsemble(lane: NativeLane, modules: NativeModule[]): Promise<{ ensemble: NativeEnsemble } & Timed>;
+  /** One forward of all models that have an input, without a graph; `inputs` and `outputs` go by model, null: left out. */
+  ensembleForward(
+    lane: NativeLane,
+    ensemble: NativeEnsemble,
+    inputs: (Pick<ModelInput, "inputIds" | "roleIds" | "lengths" | "poolMask"> | null)[],
+    threads: number,
+    cancel?: NativeCancelToken,
+  ): Promise<{ outputs: (EnsembleOutput | null)[] } & Timed>;
 
   tokenClipLoss(
     lane: NativeLane,

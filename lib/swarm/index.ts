@@ -1,6 +1,7 @@
 export { Activation, type ActivationLike } from "./activation.js";
 export { type AlignmentOptions, AlignmentProjection, latentRidge } from "./alignment.js";
 export { type CacheOptions, SpecialistCache } from "./cache.js";
+export type { Execution, ExecutionChoice } from "./executionChoice.js";
 export { fitAlignment } from "./fitAlignment.js";
 export {
   type FusionInput,
@@ -23,4 +24,4 @@ export {
 } from "./specialist.js";
 export { type PerStage, stateGeometry } from "./stages.js";
 export type { SwarmOptions } from "./swarmOptions.js";
-export { isolatedCriticalPath, type SwarmTiming } from "./timing.js";
+export { isolatedCriticalPath, type SwarmNode, type SwarmTiming } from "./timing.js";

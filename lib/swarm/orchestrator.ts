@@ -3,17 +3,19 @@ import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } fr
 import type { Interval, NativeModule, NativeTensor } from "../native/contract.js";
 import { checkTensor } from "../tensor/tensor.js";
 import { Activation, type ActivationLike } from "./activation.js";
+import type { Execution, ExecutionChoice } from "./executionChoice.js";
 import type { RWKVStateFusion } from "./fusion.js";
-import { lengthsOfMask, type RowInputs, selectInputRows } from "./inputs.js";
-import { allOrNone, disposeAll, type SwarmModule } from "./module.js";
+import { lengthsOfMask, type RowInputs } from "./inputs.js";
+import { disposeAll, type SwarmModule } from "./module.js";
 import type { OutputFusion } from "./outputFusion.js";
-import { type ActiveRows, activeRows, SpecialistResult } from "./results.js";
+import { type ActiveRows, activeRows, type SpecialistResult } from "./results.js";
 import type { SpecialistRouter } from "./router.js";
 import type { FrozenSpecialist } from "./specialist.js";
+import { SpecialistRunner } from "./specialistRunner.js";
 import { fuseStage, type StageFusion } from "./stageFusion.js";
 import { modulesByStage, type PerStage } from "./stages.js";
 import { resolveSwarm, type SwarmOptions } from "./swarmOptions.js";
-import { type SwarmTiming, SwarmTrace } from "./timing.js";
+import { type SwarmTiming, SwarmTrace, specialistNode } from "./timing.js";
 
 /** Who decides: the router, or a control that every evaluation prints beside it. */
 export type Routing = "learned" | "all-on" | "all-off" | { mask: ActivationLike };
@@ -67,12 +69,14 @@ export class SwarmOrchestrator {
   readonly lambdaParallel: number;
   readonly lambdaFinish: number;
   readonly fuse: "states" | "outputs" | "states+outputs";
-  execution: "streams" | "serial";
+  /** How the activated specialists run; may be changed between forwards. */
+  execution: Execution | "auto";
   /** Per specialist its stages whose states are fused: what a SpecialistCache must hold. */
   readonly specialistStages: readonly number[][];
   private readonly maxActive: number;
   private readonly stages: readonly StageFusion[];
   private readonly created: { dispose(): void }[];
+  private readonly runner: SpecialistRunner;
 
   /** @throws AegirError ERR_CONFIG naming the option, and both geometries where they differ */
   constructor(options: SwarmOptions) {
@@ -93,6 +97,7 @@ export class SwarmOrchestrator {
       swarm.stages.map(({ sources }) => sources[n]!.stage),
     );
     this.created = swarm.created;
+    this.runner = new SpecialistRunner(this.specialists, this.specialistStages, swarm.options.threads);
     // Beside the primary, on whose lane they run.
     for (const module of Object.values(this.modules())) {
       if (module.device !== this.primary.device) module.to(this.primary.device);
@@ -153,19 +158,12 @@ export class SwarmOrchestrator {
   ): Promise<SpecialistResult[]> {
     const batch = inputs.inputIds.shape[0] as number;
     const active = Activation.from(activation, batch, this.specialists.length);
-    const jobs = this.specialists.flatMap((_, index) => {
-      const rows = active.rowsOf(index);
-      return rows.length > 0 ? [() => this.runSpecialist(index, inputs, batch, rows, options.signal)] : [];
-    });
-    if (this.execution === "streams") return allOrNone(jobs.map((job) => job()));
-    const results: SpecialistResult[] = [];
-    try {
-      for (const job of jobs) results.push(await job());
-    } catch (error) {
-      disposeAll(results);
-      throw error;
-    }
-    return results;
+    return this.runner.run(this.execution, { inputs, activation: active, signal: options.signal });
+  }
+
+  /** What execution "auto" has measured and chosen so far, by shape of the forwards. */
+  executionChoices(): ExecutionChoice[] {
+    return this.runner.chooser.choices();
   }
 
   /**
@@ -218,9 +216,9 @@ export class SwarmOrchestrator {
     );
   }
 
-  /** Frees the router and fusions that the swarm made itself; models and modules that were passed in stay the caller's. */
+  /** Frees what the swarm made itself, router, fusions and stacks of weights; models and modules that were passed in stay the caller's. */
   dispose(): void {
-    disposeAll(this.created);
+    disposeAll([...this.created, this.runner]);
   }
 
   [Symbol.dispose](): void {
@@ -249,8 +247,7 @@ export class SwarmOrchestrator {
     try {
       const activation = this.decide(logits, routing);
       const results = await this.runSpecialists(inputs, activation, options);
-      for (const { id, interval: ran } of results)
-        trace.add(`specialist:${id}`, "specialist", ran!, ["router"], id);
+      traceSpecialists(trace, results);
       try {
         const output = await this.complete(prefix, activation, results, { ...options, trace });
         return swarmOutput(output, results, activation, logits, trace);
@@ -285,34 +282,6 @@ export class SwarmOrchestrator {
       "ERR_ARGUMENT",
       `routing: expected "learned", "all-on", "all-off" or { mask }, got ${JSON.stringify(routing)}`,
     );
-  }
-
-  private async runSpecialist(
-    index: number,
-    inputs: RowInputs,
-    batch: number,
-    rows: number[],
-    signal: AbortSignal | undefined,
-  ): Promise<SpecialistResult> {
-    const specialist = this.specialists[index]!;
-    const chosen = rows.length < batch ? selectInputRows(inputs, rows) : null;
-    try {
-      const output = await specialist.forward(chosen ?? inputs, {
-        signal,
-        stages: this.specialistStages[index],
-      });
-      const positions = new Int32Array(batch).fill(-1);
-      for (const [position, row] of rows.entries()) positions[row] = position;
-      return new SpecialistResult({
-        index,
-        positions,
-        output,
-        interval: output.interval,
-        dispose: output.dispose,
-      });
-    } finally {
-      chosen?.dispose();
-    }
   }
 
   /** Fused attKv by stage; undefined where no agent is active, so that the primary starts as it does alone. */
@@ -363,7 +332,16 @@ function named(name: string, module: SwarmModule): [string, SwarmModule] {
 }
 
 function specialistNodes(agents: readonly ActiveRows[]): string[] {
-  return agents.map(({ result }) => `specialist:${result.id}`);
+  return agents.map(({ result }) => specialistNode([result.id]));
+}
+
+/** One node a run: specialists that ran as one share it. */
+function traceSpecialists(trace: SwarmTrace, results: readonly SpecialistResult[]): void {
+  for (const { id, members, interval } of results) {
+    if (id !== members[0]) continue;
+    const several = members.length > 1 ? members : undefined;
+    trace.add(specialistNode(members), "specialist", interval!, ["router"], members.join("+"), several);
+  }
 }
 
 function checkAlone(routing: Routing): void {

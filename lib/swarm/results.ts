@@ -11,6 +11,8 @@ interface ResultParts {
   output: Omit<SpecialistOutput, "interval" | "dispose">;
   /** When the specialist ran; null: read from a cache. */
   interval: Interval | null;
+  /** The specialists that ran as one with it; absent: none. */
+  members?: readonly string[];
   /** Frees the tensors; absent: they belong to a cache or to another result. */
   dispose?: () => void;
 }
@@ -25,7 +27,10 @@ export class SpecialistResult {
   readonly output: { logits: NativeTensor; pooled: NativeTensor } | null;
   /** attKv (any,H,N,N) by stage of the specialist, per layer, at `positions`. */
   readonly states: StageStates;
+  /** When it ran; of specialists that ran as one, when all of them did. Null: read from a cache. */
   readonly interval: Interval | null;
+  /** The specialists that ran as one, this one among them. */
+  readonly members: readonly string[];
 
   constructor(private readonly parts: ResultParts) {
     this.id = parts.output.id;
@@ -34,6 +39,7 @@ export class SpecialistResult {
     this.output = parts.output.output;
     this.states = parts.output.states;
     this.interval = parts.interval;
+    this.members = parts.members ?? [this.id];
   }
 
   /** The same tensors seen from a batch of chosen rows (repeats allowed); this result must outlive it. */

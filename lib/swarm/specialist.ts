@@ -53,6 +53,18 @@ export interface SpecialistOutput extends SpecialistTensors {
   dispose(): void;
 }
 
+/** Takes the tensors over; the logits of a causal LM, which has no pooled embedding, are freed. */
+export function specialistOutput(
+  id: string,
+  { logits, pooled }: { logits: NativeTensor; pooled: NativeTensor | null },
+  states: StageStates,
+  interval: Interval,
+): SpecialistOutput {
+  if (!pooled) logits.dispose();
+  const said = { output: pooled ? { logits, pooled } : null, states };
+  return { id, ...said, interval, dispose: () => disposeAll(tensorsOf(said)) };
+}
+
 /**
  * A model that takes part in a swarm and never changes: its parameters stop requiring gradients for good, its forwards
  * build no graph and run on its own lane. `alignment` stays trainable.
@@ -97,17 +109,17 @@ export class FrozenSpecialist {
   }
 
   /**
-   * @param options stages: its own stages whose states it gives; absent: the innermost
+   * @param options stages: its own stages whose states it gives; absent: the innermost. threads: of this forward; absent: the lane's
    * @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_ABORTED, the message naming the specialist
    */
   async forward(
     inputs: RowInputs,
-    options: { signal?: AbortSignal; stages?: readonly number[] } = {},
+    options: { signal?: AbortSignal; stages?: readonly number[]; threads?: number } = {},
   ): Promise<SpecialistOutput> {
-    const { signal, stages = [innermostStage(this.model)] } = options;
+    const { stages = [innermostStage(this.model)] } = options;
     try {
       for (const stage of stages) stateGeometry(this.model, stage);
-      return await this.run(inputs, stages, signal);
+      return await this.run(inputs, stages, options);
     } catch (error) {
       if (!(error instanceof AegirError)) throw error;
       throw new AegirError(error.code, `specialist '${this.id}': ${error.message}`, { cause: error });
@@ -117,19 +129,18 @@ export class FrozenSpecialist {
   private async run(
     inputs: RowInputs,
     stages: readonly number[],
-    signal: AbortSignal | undefined,
+    { signal, threads }: { signal?: AbortSignal; threads?: number },
   ): Promise<SpecialistOutput> {
     const output: AnnotatorOutput | CausalLMOutput = await this.model.forward(inputs, {
       grad: false,
       signal,
+      threads,
     });
     const states = Object.fromEntries(stages.map((stage) => [stage, output.state.innerKv(stage)]));
     disposeAll([output.state, output.routingHidden, output.ratioLoss]);
     const { logits, interval } = output;
-    const { pooled } = output as Partial<AnnotatorOutput>;
-    if (!pooled) logits.dispose();
-    const said = { output: pooled ? { logits, pooled } : null, states };
-    return { id: this.id, ...said, interval, dispose: () => disposeAll(tensorsOf(said)) };
+    const { pooled = null } = output as Partial<AnnotatorOutput>;
+    return specialistOutput(this.id, { logits, pooled }, states, interval);
   }
 
   /** SHA-256 of the weights, hexadecimal: the same before and after any training of the swarm. */

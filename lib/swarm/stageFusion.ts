@@ -14,7 +14,7 @@ import {
   sourceStage,
   stateGeometry,
 } from "./stages.js";
-import type { SwarmTrace } from "./timing.js";
+import { type SwarmTrace, specialistNode } from "./timing.js";
 
 /** How the states of one stage of the primary are fused. */
 export interface StageFusion {
@@ -166,7 +166,7 @@ function traceFusion(
   const ids = active.map(({ result }) => result.id);
   const alignments = ids.map((id) => `align:${id}${suffix}`);
   for (const [i, id] of ids.entries()) {
-    trace?.add(alignments[i]!, "alignment", alignIntervals[i]!, [`specialist:${id}`], id);
+    trace?.add(alignments[i]!, "alignment", alignIntervals[i]!, [specialistNode([id])], id);
   }
   const rest = {
     get start() {

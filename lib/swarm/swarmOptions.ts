@@ -29,8 +29,13 @@ const swarmSchema = z.strictObject({
   lambdaFinish: nonNegative.default(0.1),
   /** What enters the primary: recurrent states, pooled embeddings and labels, or both. */
   fuse: z.enum(["states", "outputs", "states+outputs"]).default("states"),
-  /** streams: activated specialists run at the same time, each on its lane; serial: one after the other. */
-  execution: z.enum(["streams", "serial"]).default("streams"),
+  /**
+   * streams: activated specialists run at the same time, each on its lane; serial: one after the other; batched: those of one flat
+   * geometry as one stack of weights, the others as in streams; auto: the faster of streams and batched, as measured.
+   */
+  execution: z.enum(["streams", "serial", "batched", "auto"]).default("streams"),
+  /** Threads that the specialists of one forward share; absent: one for each processor. */
+  threads: z.number().int().min(1).max(1024).optional(),
   router: z.instanceof(SpecialistRouter).optional(),
   outputFusion: z.instanceof(OutputFusion).optional(),
 });

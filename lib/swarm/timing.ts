@@ -1,21 +1,43 @@
 import type { Interval } from "../native/contract.js";
 import { type CriticalPath, criticalPath, type NodeRole, type PathNode } from "../rl/criticalPath.js";
 
+export interface SwarmNode extends PathNode {
+  /** Of specialists that ran as one: their ids. */
+  members?: readonly string[];
+}
+
 /**
  * When each part of one swarm forward ran, and its critical path (docs/rl.md §6). Milliseconds. Of work on a GPU the times are read
  * from the device when they are asked for, which waits for its end.
  */
 export interface SwarmTiming {
-  nodes: PathNode[];
+  nodes: SwarmNode[];
   criticalPath: CriticalPath;
+}
+
+/** The id of the node of a specialist, or of several that ran as one. */
+export function specialistNode(ids: readonly string[]): string {
+  return ids.length === 1 ? `specialist:${ids[0]}` : `specialists:${ids.join("+")}`;
 }
 
 /** Collects the nodes of one forward. */
 export class SwarmTrace {
-  readonly nodes: PathNode[] = [];
+  readonly nodes: SwarmNode[] = [];
 
-  add(id: string, role: NodeRole, interval: Interval, deps: string[], agent?: string): void {
-    const known = deps.filter((dep) => this.nodes.some((node) => node.id === dep));
+  /** Dependencies that did not run are left out; one that is a member of a node stands for that node. */
+  add(
+    id: string,
+    role: NodeRole,
+    interval: Interval,
+    deps: string[],
+    agent?: string,
+    members?: readonly string[],
+  ): void {
+    const known = this.nodes
+      .filter(
+        (node) => deps.includes(node.id) || node.members?.some((m) => deps.includes(specialistNode([m]))),
+      )
+      .map((node) => node.id);
     this.nodes.push({
       id,
       role,
@@ -27,6 +49,7 @@ export class SwarmTrace {
       },
       deps: known,
       ...(agent === undefined ? {} : { agent }),
+      ...(members === undefined ? {} : { members }),
     });
   }
 

@@ -89,13 +89,23 @@ class AsyncJob final : public AsyncJobBase {
 // Queues the job, or rejects at once where its token is already cancelled.
 Napi::Value enqueueJob(Napi::Env env, Lane& lane, std::unique_ptr<AsyncJobBase> job);
 
+// How a job runs: what cancels it, and its intra-op threads, 0 for the lane's.
+struct JobTerms {
+  std::shared_ptr<CancelToken> cancel;
+  int threads = 0;
+  JobTerms(std::nullptr_t) {}
+  JobTerms(std::shared_ptr<CancelToken> cancel, int threads = 0)
+      : cancel(std::move(cancel)), threads(threads) {}
+};
+
 // `torchCode`: the code of errors that torch itself raises in `work`. A `work` without a result returns
 // Nothing.
 template <class Work, class ToJs>
-Napi::Value enqueue(Napi::Env env, const std::shared_ptr<Lane>& lane, std::shared_ptr<CancelToken> cancel,
-                    Work work, ToJs toJs, ErrorCode torchCode = ErrorCode::Internal) {
+Napi::Value enqueue(Napi::Env env, const std::shared_ptr<Lane>& lane, JobTerms terms, Work work, ToJs toJs,
+                    ErrorCode torchCode = ErrorCode::Internal) {
   auto job = std::make_unique<AsyncJob<Work, ToJs>>(env, std::move(work), std::move(toJs), torchCode);
-  job->cancel = std::move(cancel);
+  job->cancel = std::move(terms.cancel);
+  job->threads = terms.threads;
   return enqueueJob(env, *lane, std::move(job));
 }
 

@@ -7,8 +7,6 @@
 namespace aegir {
 namespace {
 
-constexpr int64_t kMaxThreads = 1024;
-
 // On a GPU too everything has run.
 Nothing waitForDevices() {
   streams::drain();

@@ -12,6 +12,7 @@
 #include "native/bindings/state.h"
 #include "native/model/graphed_forward.h"
 #include "native/model/heads.h"
+#include "native/model/recompute.h"
 
 namespace aegir {
 namespace {
@@ -151,6 +152,8 @@ struct InputArgs {
   model::ModelInput input;
   std::shared_ptr<const AegirState> state;
   bool grad = false;
+  int threads = 0;
+  std::optional<bool> recompute;
 
   model::ModelInput get() const {
     auto result = input;
@@ -173,6 +176,11 @@ const typename H::NativeType& readHandle(const Napi::Value& value, const char* a
   return native;
 }
 
+std::optional<bool> recomputeField(const Napi::Object& object) {
+  const auto value = object.Get("recompute");
+  return isAbsent(value) ? std::nullopt : std::optional(boolArg(value, "recompute"));
+}
+
 InputArgs inputArgs(const Napi::Value& value) {
   const auto object = objectArg(value, "input");
   InputArgs args;
@@ -182,6 +190,9 @@ InputArgs inputArgs(const Napi::Value& value) {
   args.input.cuSeqlens = optionalTensor(object, "cuSeqlens");
   args.input.poolMask = optionalTensor(object, "poolMask");
   args.grad = boolField(object, "grad", false);
+  args.recompute = recomputeField(object);
+  const auto threads = object.Get("threads");
+  if (!isAbsent(threads)) args.threads = static_cast<int>(integerArg(threads, "threads", 1, kMaxThreads));
   const auto dropout = object.Get("dropout");
   if (!isAbsent(dropout)) args.input.dropout = dropoutField(objectArg(dropout, "dropout"));
   const auto state = object.Get("state");
@@ -205,18 +216,22 @@ Napi::Value modelForward(const Napi::CallbackInfo& info) {
   // Graphs are of a GPU; elsewhere a model that asked for them runs as any other.
   const bool onGpu = module->parameters().front().is_cuda();
   auto graphs = onGpu ? nativeArg<ModuleHandle>(info[1], "module").graphs : nullptr;
-  auto work = [module, graphs, args = inputArgs(info[2])] {
+  auto args = inputArgs(info[2]);
+  const int threads = args.threads;
+  auto work = [module, graphs, args = std::move(args)] {
     c10::AutoGradMode mode(args.grad);
+    model::RecomputeMode recompute(args.recompute);
     if (graphs && !args.grad) return graphs->forward(args.get());
     return module->forward(args.get());
   };
-  return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[3]), std::move(work), outputObject);
+  return enqueue(info.Env(), laneArg(info[0]), {cancelArg(info[3]), threads}, std::move(work), outputObject);
 }
 
 Napi::Value modelPrefix(const Napi::CallbackInfo& info) {
   auto module = moduleArg<Model>(info[1], "module");
   auto work = [module, args = inputArgs(info[2])]() -> SharedPrefix {
     c10::AutoGradMode mode(args.grad);
+    model::RecomputeMode recompute(args.recompute);
     return std::make_shared<model::Prefix>(module->prefix(args.get()));
   };
   return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[3]), std::move(work),
@@ -245,8 +260,10 @@ Napi::Value modelRest(const Napi::CallbackInfo& info) {
   const auto object = objectArg(info[3], "rest");
   model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual")};
   const bool grad = boolField(object, "grad", false);
-  auto work = [module, prefix, rest, grad] {
+  const auto recomputed = recomputeField(object);
+  auto work = [module, prefix, rest, grad, recomputed] {
     c10::AutoGradMode mode(grad);
+    model::RecomputeMode recompute(recomputed);
     return module->rest(*prefix, rest);
   };
   return enqueue(info.Env(), laneArg(info[0]), cancelArg(info[4]), std::move(work), outputObject);

@@ -17,6 +17,7 @@ void registerModel(Napi::Env env, Napi::Object exports);
 void registerDecode(Napi::Env env, Napi::Object exports);
 void registerKernels(Napi::Env env, Napi::Object exports);
 void registerSwarm(Napi::Env env, Napi::Object exports);
+void registerBatched(Napi::Env env, Napi::Object exports);
 void registerRl(Napi::Env env, Napi::Object exports);
 void registerLoss(Napi::Env env, Napi::Object exports);
 void registerOptim(Napi::Env env, Napi::Object exports);

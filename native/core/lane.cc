@@ -130,7 +130,8 @@ void Lane::stop() {
 
 void Lane::loop() {
   pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
-  setIntraOpThreads(threads_);
+  int threads = threads_;
+  setIntraOpThreads(threads);
   c10::AutoGradMode gradOff(false);
   running.lane = this;
   for (;;) {
@@ -147,6 +148,8 @@ void Lane::loop() {
     }
     const bool cancelled = job->cancel && job->cancel->cancelled();
     running.cancel = job->cancel.get();
+    const int wanted = job->threads > 0 ? job->threads : threads_;
+    if (wanted != threads) setIntraOpThreads(threads = wanted);
     cancelled ? job->abandon() : job->run();
     running.cancel = nullptr;
     pending_.fetch_sub(1, std::memory_order_acq_rel);

@@ -28,7 +28,10 @@ class LaneJob {
   virtual void deliver(std::unique_ptr<LaneJob> self) noexcept = 0;
 
   std::shared_ptr<CancelToken> cancel;
+  int threads = 0;  // intra-op threads of this job; 0: the lane's
 };
+
+constexpr int64_t kMaxThreads = 1024;
 
 // libtorch's own choice of intra-op threads, as it was before any lane set its own.
 int defaultIntraOpThreads();

@@ -6,8 +6,7 @@
 
 #include <optional>
 
-#include "native/kernels/matmul_kernel.h"
-#include "native/kernels/time_mix_dispatch.h"
+#include "native/kernels/matmul_dispatch.h"
 
 namespace aegir::kernels {
 namespace {
@@ -15,26 +14,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Packing a weight costs as much as multiplying a few rows by it.
-constexpr int64_t fewestRows = 8;
-// Multiply-adds that are worth a second thread.
-constexpr int64_t workPerThread = 1 << 19;
-
-template <class Real>
-const MatmulKernels<Real>& kernelsOf() {
-  return kernelsFor<Real>(chosenTables(matmulSse2, matmulAvx2, matmulAvx512));
-}
-
 bool serves(const at::Tensor& x, const at::Tensor& w, const at::Tensor& addend) {
   const at::ScalarType type = x.scalar_type();
   const auto alike = [&](const at::Tensor& t) { return t.scalar_type() == type && t.device().is_cpu(); };
   return (type == at::kFloat || type == at::kDouble) && alike(x) && alike(w) &&
-         (!addend.defined() || alike(addend)) && x.size(0) >= fewestRows && w.numel() > 0;
-}
-
-int64_t blocksFor(int64_t rows, int64_t depth, int64_t columns, int64_t unit) {
-  const int64_t work = rows * depth * columns;
-  return std::min(blockCount(work, workPerThread), (rows + unit - 1) / unit);
+         (!addend.defined() || alike(addend)) && x.size(0) >= fewestMatmulRows && w.numel() > 0;
 }
 
 // x (M,K) w + addend, where w (K,N), or (N,K) where `transposed`
@@ -43,9 +27,8 @@ at::Tensor multiply(const at::Tensor& x, const at::Tensor& w, bool transposed, c
   const at::Tensor y = at::empty({rows, columns}, x.options());
   withReal(x, [&](auto real) {
     using Real = decltype(real);
-    const auto& kernels = kernelsOf<Real>();
-    const int64_t width = (columns + kernels.panelWidth - 1) / kernels.panelWidth * kernels.panelWidth;
-    const at::Tensor panels = at::empty({depth * width}, x.options());
+    const auto& kernels = matmulKernelsOf<Real>();
+    const at::Tensor panels = at::empty({panelElements(kernels, depth, columns)}, x.options());
     kernels.packPanels({depth, columns, w.stride(transposed ? 1 : 0), w.stride(transposed ? 0 : 1),
                         pointerAt<Real>(w), mutableAt<Real>(panels)});
     const int64_t addendStride = addend.defined() && addend.dim() == 2 ? columns : 0;
@@ -67,7 +50,7 @@ at::Tensor multiplyTransposed(const at::Tensor& x, const at::Tensor& y) {
   const at::Tensor result = at::empty({left, right}, x.options());
   withReal(x, [&](auto real) {
     using Real = decltype(real);
-    const auto& kernels = kernelsOf<Real>();
+    const auto& kernels = matmulKernelsOf<Real>();
     const int64_t tiles = (left + kernels.tileRows - 1) / kernels.tileRows;
     forEachBlock(
         tiles, blocksFor(left, tokens, right, kernels.tileRows), [&](int64_t, int64_t first, int64_t last) {

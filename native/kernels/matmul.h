@@ -7,6 +7,9 @@
 
 namespace aegir::kernels {
 
+// Packing a weight costs as much as multiplying a few rows by it.
+constexpr int64_t fewestMatmulRows = 8;
+
 // x (M,K) w (K,N) + addend -> (M,N); addend (M,N), (N) or undefined.
 at::Tensor product(const at::Tensor& x, const at::Tensor& w, const at::Tensor& addend = {});
 

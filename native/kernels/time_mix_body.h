@@ -234,6 +234,15 @@ void squaredReluBackward(const SquaredReluBackward<Real>& p) {
 }
 
 template <class Real>
+void rowsAffine(const RowsAffine<Real>& p) {
+  for (int64_t row = 0; row < p.rows; ++row) {
+    Real* x = p.x + row * p.width;
+    for (int64_t i = 0; i < p.width; i += lanes<Real>)
+      store(x + i, load(x + i) * load(p.gain + i) + load(p.bias + i));
+  }
+}
+
+template <class Real>
 constexpr TimeMixKernels<Real> timeMixKernels = {lanes<Real>,
                                                  shiftMix<Real>,
                                                  shiftMixBackward<Real>,
@@ -246,7 +255,8 @@ constexpr TimeMixKernels<Real> timeMixKernels = {lanes<Real>,
                                                  normBonusGate<Real>,
                                                  normBonusGateBackward<Real>,
                                                  squaredRelu<Real>,
-                                                 squaredReluBackward<Real>};
+                                                 squaredReluBackward<Real>,
+                                                 rowsAffine<Real>};
 
 }  // namespace aegir::kernels::AEGIR_ISA
 

@@ -91,6 +91,14 @@ struct SquaredReluBackward {
   Real* gradX;
 };
 
+// x gain + bias, in place.
+template <class Real>
+struct RowsAffine {
+  int64_t rows, width;
+  const Real *gain, *bias;
+  Real* x;
+};
+
 template <class Real>
 struct TimeMixKernels {
   int64_t lanes;
@@ -106,6 +114,7 @@ struct TimeMixKernels {
   void (*normBonusGateBackward)(const NormBonusGateBackward<Real>&);
   void (*squaredRelu)(const SquaredRelu<Real>&);
   void (*squaredReluBackward)(const SquaredReluBackward<Real>&);
+  void (*rowsAffine)(const RowsAffine<Real>&);
 };
 
 struct TimeMixTables {

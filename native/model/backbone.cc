@@ -117,10 +117,8 @@ PackedInput Backbone::pack(const ModelInput& input) const {
           input.dropout};
 }
 
-Prefix Backbone::prefix(const PackedInput& input) {
+at::Tensor Backbone::embed(const PackedInput& input, AegirState& after) const {
   const auto& [packing, ids, roles, poolWeights, before, dropout] = input;
-  const auto& sequences = packing.sequences;
-  AegirState after(config_);
   auto h = byteEmbedding_->forward(ids);
   if (roles.defined()) {
     h = h + roleEmbedding_->forward(roles);
@@ -128,9 +126,16 @@ Prefix Backbone::prefix(const PackedInput& input) {
     h = h + roleEmbedding_->forward(at::zeros({1}, ids.options()));
   }
   if (ngramEmbedding_) {
-    h = ngramEmbedding_->addTo(h, ids, sequences, before.ngramHistory, after.ngramHistory);
+    h = ngramEmbedding_->addTo(h, ids, packing.sequences, before.ngramHistory, after.ngramHistory);
   }
-  h = dropout(h, /*stream=*/0);
+  return dropout(h, /*stream=*/0);
+}
+
+Prefix Backbone::prefix(const PackedInput& input) {
+  const auto& [packing, ids, roles, poolWeights, before, dropout] = input;
+  const auto& sequences = packing.sequences;
+  AegirState after(config_);
+  auto h = embed(input, after);
   auto& encoder = *stages_[0]->encoder;
   at::Tensor vFirst;
   if (flat()) {
@@ -167,18 +172,22 @@ void replaceInnerKv(AegirState& state, const BackboneConfig& config, const Stage
   }
 }
 
+at::Tensor noRatioLoss(const at::Tensor& like) {
+  return at::zeros({}, like.options().requires_grad(false)).requires_grad_(at::GradMode::is_enabled());
+}
+
 }  // namespace
+
+BackboneOutput Backbone::finish(const at::Tensor& h, AegirState after) const {
+  return {stages_[0]->encoder->finish(h), std::move(after), noRatioLoss(h), {}};
+}
 
 BackboneOutput Backbone::rest(const Prefix& prefix, const std::vector<StageKv>& innerKv) {
   prefix.before.checkGeometry(*config_, "prefix");
   const auto& sequences = prefix.packing.sequences;
   AegirState before = prefix.before;
   for (const auto& stage : innerKv) replaceInnerKv(before, *config_, stage, sequences.count, device());
-  BackboneOutput output{
-      at::Tensor(),
-      prefix.after,
-      at::zeros({}, prefix.hidden.options().requires_grad(false)).requires_grad_(at::GradMode::is_enabled()),
-      {}};
+  BackboneOutput output{at::Tensor(), prefix.after, noRatioLoss(prefix.hidden), {}};
   const Run run{before, output};
   if (flat()) {
     auto& encoder = *stages_[0]->encoder;

@@ -83,6 +83,10 @@ class Backbone : public torch::nn::Module {
   // Throws as checkInput, and ERR_NON_FINITE.
   PackedInput pack(const ModelInput& input) const;
   Prefix prefix(const PackedInput& input);
+  // The embedding (K,D) alone; `after` gets the n-grams' history.
+  at::Tensor embed(const PackedInput& input, AegirState& after) const;
+  // Flat layouts: the output from the last block's residual stream h (K,D).
+  BackboneOutput finish(const at::Tensor& h, AegirState after) const;
   // innerKv: in place of the state's, for stages that the prefix leaves out.
   BackboneOutput rest(const Prefix& prefix, const std::vector<StageKv>& innerKv);
 

@@ -39,6 +39,7 @@ class Isotropic : public torch::nn::Module {
  private:
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> norm_;
+  std::vector<int64_t> kept_;  // elements a token that each block keeps for the backward pass, about
 };
 
 }  // namespace aegir::model

@@ -24,6 +24,16 @@ ModelOutput Model::rest(const Prefix& prefix, const RestInput& input) {
   return output;
 }
 
+ModelOutput Model::finish(const PackedInput& input, const at::Tensor& h, AegirState after) {
+  const auto backbone = backbone_->finish(h, std::move(after));
+  const Prefix prefix{
+      input.packing, h, at::Tensor(), input.poolWeights, at::Tensor(), input.before, backbone.after,
+      input.dropout};
+  ModelOutput output{at::Tensor(), at::Tensor(), backbone.after, at::Tensor(), backbone.ratioLoss, {}};
+  head(backbone, prefix, {}, output);
+  return output;
+}
+
 CausalLM::CausalLM(const InitContext& context, std::shared_ptr<const BackboneConfig> config)
     : Model(context, config) {
   const int64_t d = config->stages[0].dModel;

@@ -28,6 +28,12 @@ class Model : public torch::nn::Module {
   Prefix prefix(const ModelInput& input) { return prefix(pack(input)); }
   ModelOutput rest(const Prefix& prefix, const RestInput& input = {});
   ModelOutput forward(const ModelInput& input) { return rest(prefix(input)); }
+  // What lies before and after the blocks of a flat layout, for those that run them otherwise
+  // (grouped_blocks.h): h (K,D) embedded, and the output from h (K,D) after the last block.
+  at::Tensor embed(const PackedInput& input, AegirState& after) const {
+    return backbone_->embed(input, after);
+  }
+  ModelOutput finish(const PackedInput& input, const at::Tensor& h, AegirState after);
   const std::shared_ptr<const BackboneConfig>& config() const { return backbone_->config(); }
 
  protected:

@@ -30,6 +30,34 @@ describe("execution", () => {
     expect(isolated.ideal).toBeLessThan(isolated.work);
   });
 
+  it.each([
+    [1, [8]],
+    [2, [4, 4]],
+    [3, [2, 2, 2]],
+    [9, Array(9).fill(1)],
+  ])("shares the threads among the specialists of a forward: %i", async (count, shares) => {
+    const primary = new AegirForColumnAnnotation(PRIMARY, { seed: 1 });
+    const asked: (number | undefined)[] = [];
+    const specialists = Array.from({ length: count }, (_, i) => {
+      const one = specialist(2 + i, `${i}`);
+      const forward = one.forward.bind(one);
+      one.forward = (rows, options) => {
+        asked.push(options?.threads);
+        return forward(rows, options);
+      };
+      return one;
+    });
+    const swarm = new SwarmOrchestrator({ primaryModel: primary, specialists, threads: 8 });
+    using inputs = randomInputs(randomOf(3), 2, 8);
+    const everyone = Array(2).fill(Array(count).fill(true));
+    for (const each of await swarm.runSpecialists(inputs, everyone)) each.dispose();
+    expect(asked).toEqual(shares);
+    swarm.execution = "serial";
+    for (const each of await swarm.runSpecialists(inputs, everyone)) each.dispose();
+    expect(asked.slice(count)).toEqual(Array(count).fill(8));
+    for (const each of [swarm, primary, ...specialists.map(({ model }) => model)]) each.dispose();
+  });
+
   it("serves several forwards at once", async () => {
     const primary = new AegirForColumnAnnotation(PRIMARY, { seed: 1 });
     const swarm = new SwarmOrchestrator({ primaryModel: primary, specialists: [specialist(2, "one")] });

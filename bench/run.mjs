@@ -14,12 +14,13 @@ process.env.OMP_NUM_THREADS = "1";
 import { annotateCases } from "./annotate.mjs";
 import { callCases } from "./calls.mjs";
 import { decodeCases } from "./decode.mjs";
+import { lossCases } from "./loss.mjs";
 import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
 
-const cases = [...operatorCases, ...trainingCases, ...decodeCases, ...annotateCases, ...callCases];
+const cases = [...operatorCases, ...lossCases, ...trainingCases, ...decodeCases, ...annotateCases, ...callCases];
 
 async function contextOf(quick) {
   const { loadAddon } = await import("../dist/native/load.js");

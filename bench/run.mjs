@@ -20,7 +20,14 @@ import { findPython } from "./python.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
 
-const cases = [...operatorCases, ...lossCases, ...trainingCases, ...decodeCases, ...annotateCases, ...callCases];
+const cases = [
+  ...operatorCases,
+  ...lossCases,
+  ...trainingCases,
+  ...decodeCases,
+  ...annotateCases,
+  ...callCases,
+];
 
 async function contextOf(quick) {
   const { loadAddon } = await import("../dist/native/load.js");

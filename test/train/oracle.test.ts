@@ -3,7 +3,7 @@ import { Random } from "../../lib/data/random.js";
 import { routingPhase } from "../../lib/rl/schedules.js";
 import type { ParlOptions } from "../../lib/train/parlOptions.js";
 import { useLane } from "../rl/nativeSupport.js";
-import { budget, oracleRows, type RoutingRows, RouterTask, shuffledRewards, standard } from "./routerTask.js";
+import { budget, oracleRows, RouterTask, type RoutingRows, shuffledRewards, standard } from "./routerTask.js";
 
 /** An oracle task: one specialist is right for each row, known to nobody but the reward. */
 const t = useLane();
@@ -63,7 +63,9 @@ test.each([
 
 test("control: with the rewards of other rows nothing is learned", async () => {
   for (const plan of ["K = 1", "K = 3"] as Plan[]) {
-    const { reward } = await trained(plan, 3, {}, (random) => shuffledRewards(oracleRows(random, 64, n, dims), random));
+    const { reward } = await trained(plan, 3, {}, (random) =>
+      shuffledRewards(oracleRows(random, 64, n, dims), random),
+    );
     expect(reward).toBeLessThan(0.45);
   }
 });

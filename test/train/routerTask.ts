@@ -1,9 +1,10 @@
 import { Random } from "../../lib/data/random.js";
 import type { NativeGenerator, NativeLane } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
+import { CappedBernoulli } from "../../lib/rl/policy.js";
 import { RoutingPolicy } from "../../lib/rl/routingPolicy.js";
 import type { RoutingPhase } from "../../lib/rl/schedules.js";
-import { SpecialistRouter } from "../../lib/swarm/index.js";
+import { type RouterOptions, SpecialistRouter } from "../../lib/swarm/index.js";
 import type { Figures } from "../../lib/train/loop.js";
 import { AdamW } from "../../lib/train/optimizer.js";
 import { type ParlOptions, parlOptions } from "../../lib/train/parlOptions.js";
@@ -45,9 +46,10 @@ export class RouterTask implements Disposable {
     readonly n: number,
     seed: number,
     options: ParlOptions = {},
+    router: RouterOptions = {},
   ) {
     this.options = parlOptions.parse(options);
-    this.router = new SpecialistRouter(dims, n);
+    this.router = new SpecialistRouter(dims, n, router);
     this.generator = new (native().Generator)(seed);
     this.random = new Random(seed, "task");
     this.learner = new RouterLearner(this.router, lane, this.options, this.generator, given, {
@@ -108,14 +110,30 @@ export class RouterTask implements Disposable {
     const { losses, weights } = await this.update.loss(experience, scope);
     await native().backward(this.lane, losses, weights);
     const gradients = this.router.native.gradients();
-    const values = ["weight", "bias"].flatMap((name) => [...(scope.keep(gradients[name]!).data() as Float32Array)]);
+    const values = ["weight", "bias"].flatMap((name) => [
+      ...(scope.keep(gradients[name]!).data() as Float32Array),
+    ]);
     // The next gradient starts from nothing.
     await this.optimizer.step(this.lane, { lr: 0, clipNorm: 0 });
     return Float64Array.from(values);
   }
 
+  /** Every routing of each row with its probability. */
+  async probabilities(features: Float32Array, cap: number) {
+    using scope = new Scope();
+    const count = features.length / this.dims;
+    const hidden = scope.keep(native().Tensor.fromData(features, [count, this.dims], "f32"));
+    const z = scope.keep((await this.router.forward(this.lane, hidden)).logits).data() as Float32Array;
+    return Array.from({ length: count }, (_, row) =>
+      new CappedBernoulli(z.subarray(row * this.n, (row + 1) * this.n), cap).enumerate(),
+    );
+  }
+
   /** Mean reward of the deployed decision, and its activation rate. */
-  async deployed(rows: RoutingRows, cap: number): Promise<{ reward: number; activation: number; rates: number[] }> {
+  async deployed(
+    rows: RoutingRows,
+    cap: number,
+  ): Promise<{ reward: number; activation: number; rates: number[] }> {
     using scope = new Scope();
     const { n } = this;
     const count = rows.features.length / this.dims;

@@ -233,8 +233,13 @@ describe("laws", () => {
     for (const aggregation of ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"] as const) {
       const narrow = await evaluate(values, [2, 4], { aggregation });
       const padded = await evaluate(wide, [2, 6], { aggregation });
-      expect(padded.loss).toBe(narrow.loss);
-      expect(padded.grad.filter((_, i) => i % 6 < 4)).toEqual(narrow.grad);
+      // Other vector lanes sum other tokens: rounding alone.
+      expectClose([padded.loss], [narrow.loss], 1e-14);
+      expectClose(
+        padded.grad.filter((_, i) => i % 6 < 4),
+        narrow.grad,
+        1e-14,
+      );
     }
   });
 

@@ -136,8 +136,8 @@ struct Totals {
 
 // One vector of tokens from `i` on; lanes outside `valid` leave no trace.
 template <class Real>
-AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm& form, int64_t i, Mask<Real> valid,
-                            Totals<Real>& totals) {
+AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm& form, int64_t i,
+                            Mask<Real> valid, Totals<Real>& totals) {
   const Vector<Real> none = {}, logp = load(run.logp + i), raw = logp - load(run.logpOld + i);
   const Vector<Real> logRatio = clampLogRatio<Real>(raw), ratio = exponential<Real>(logRatio);
   Vector<Real> advantage = load(run.advantages + i);
@@ -173,8 +173,8 @@ AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm& fo
 template <class Real>
 struct Tail {
   static constexpr int64_t n = lanes<Real>;
-  Real logp[n] = {}, logpOld[n] = {}, advantages[n] = {}, weights[n] = {}, correction[n] = {}, logpRef[n] = {},
-       grad[n] = {};
+  Real logp[n] = {}, logpOld[n] = {}, advantages[n] = {}, weights[n] = {}, correction[n] = {},
+       logpRef[n] = {}, grad[n] = {};
   bool mask[n] = {};
 
   AEGIR_INLINE static const Real* copy(const Real* from, Real* to, int64_t begin, int64_t end) {

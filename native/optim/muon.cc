@@ -27,8 +27,8 @@ at::Tensor orthogonalise(const at::Tensor& matrix) {
   return tall ? x.t() : x;
 }
 
-void muonUpdate(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& momentum, double beta,
-                double lr, double decay) {
+void muonUpdate(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& momentum,
+                double beta, double lr, double decay) {
   const at::NoGradGuard noGrad;
   momentum.mul_(beta).add_(gradient);
   const auto direction = orthogonalise(at::add(gradient, momentum, beta));

@@ -238,8 +238,8 @@ at::Tensor cappedBernoulliSample(const at::Tensor& z, int64_t cap, int64_t draws
   const at::Tensor uniforms =
       at::rand({draws, ready.size(0), ready.size(1)}, generator, at::TensorOptions().dtype(at::kDouble));
   if (!ready.is_cpu())
-    return likeDecisions(kernels::cappedBernoulliSampleCuda(ready, cap, queuedTo(uniforms, ready.device())), z,
-                         1);
+    return likeDecisions(kernels::cappedBernoulliSampleCuda(ready, cap, queuedTo(uniforms, ready.device())),
+                         z, 1);
   const auto policy = policyOf(ready, cap);
   at::Tensor actions = at::empty(uniforms.sizes(), ready.options().dtype(at::kBool));
   kernels::cappedBernoulliSample(policy, uniforms.const_data_ptr<double>(), draws,

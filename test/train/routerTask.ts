@@ -97,10 +97,27 @@ export class RouterTask implements Disposable {
   }
 
   /** One step of training; its figures. */
-  async step(rows: RoutingRows, phase: RoutingPhase, fraction: number): Promise<Figures> {
+  step(rows: RoutingRows, phase: RoutingPhase, fraction: number): Promise<Figures> {
+    return this.stepOf([rows], phase, fraction);
+  }
+
+  /** One step whose gradient is that of several batches. */
+  async stepOf(batches: RoutingRows[], phase: RoutingPhase, fraction: number): Promise<Figures> {
     using scope = new Scope();
-    const { experience, figures } = await this.route(rows, phase, fraction, scope);
-    return { ...figures, ...(await this.update.learn([experience], this.optimizer, this.random)) };
+    const routed = [];
+    for (const rows of batches) routed.push(await this.route(rows, phase, fraction, scope));
+    const experiences = routed.map(({ experience }) => experience);
+    return {
+      ...routed[0]!.figures,
+      ...(await this.update.learn(experiences, this.optimizer, this.random)),
+    };
+  }
+
+  /** Weight (n,D), then bias (n). */
+  weights(): number[] {
+    using scope = new Scope();
+    const parameters = this.router.native.stateDict();
+    return ["weight", "bias"].flatMap((name) => [...(scope.keep(parameters[name]!).data() as Float32Array)]);
   }
 
   /** Gradient of the router's loss on one batch: of weight (n,D), then bias (n). */

@@ -194,9 +194,3 @@ export function oracleRows(random: Random, count: number, n: number, dims: numbe
   const ideal = guesses.filter((guess, row) => guess === domains[row]).length / count;
   return { features, reward, ideal };
 }
-
-/** The same rows with every row's rewards taken from another. */
-export function shuffledRewards(rows: RoutingRows, random: Random): RoutingRows {
-  const order = random.shuffle(Array.from({ length: 64 }, (_, row) => row));
-  return { features: rows.features, reward: (row, action) => rows.reward(order[row]!, action) };
-}

@@ -233,13 +233,10 @@ describe("laws", () => {
     for (const aggregation of ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"] as const) {
       const narrow = await evaluate(values, [2, 4], { aggregation });
       const padded = await evaluate(wide, [2, 6], { aggregation });
-      // Other vector lanes sum other tokens: rounding alone.
-      expectClose([padded.loss], [narrow.loss], 1e-14);
-      expectClose(
-        padded.grad.filter((_, i) => i % 6 < 4),
-        narrow.grad,
-        1e-14,
-      );
+      // The order of the sums follows the shape, so that the last bits may differ.
+      expectClose([padded.loss], [narrow.loss], 1e-15);
+      const kept = padded.grad.filter((_, i) => i % 6 < 4);
+      expectClose(kept, narrow.grad, 1e-15);
     }
   });
 

@@ -3,7 +3,7 @@ import { Random } from "../../lib/data/random.js";
 import { routingPhase } from "../../lib/rl/schedules.js";
 import type { ParlOptions } from "../../lib/train/parlOptions.js";
 import { useLane } from "../rl/nativeSupport.js";
-import { budget, oracleRows, RouterTask, type RoutingRows, shuffledRewards, standard } from "./routerTask.js";
+import { budget, oracleRows, RouterTask, type RoutingRows, standard } from "./routerTask.js";
 
 /** An oracle task: one specialist is right for each row, known to nobody but the reward. */
 const t = useLane();

@@ -35,8 +35,11 @@ def statistics(logp, logp_old, advantages, mask, o):
         log_ratio = logp - logp_old
         ratio = log_ratio.clamp(-20, 20).exp()
         valid = mask.sum()
-        high = ((ratio > 1 + o["epsHigh"]) & (advantages >= 0) & mask.bool()).sum()
-        low = ((ratio < 1 - o["epsLow"]) & (advantages < 0) & mask.bool()).sum()
+        k25 = o["kind"] == "k25"
+        above = ratio > (torch.e ** o["logBeta"] if k25 else 1 + o["epsHigh"])
+        below = ratio < (torch.e ** o["logAlpha"] if k25 else 1 - o["epsLow"])
+        high = ((above if k25 else above & (advantages >= 0)) & mask.bool()).sum()
+        low = ((below if k25 else below & (advantages < 0)) & mask.bool()).sum()
         kl3 = ((ratio - 1 - log_ratio) * mask).sum() / valid
         largest = (log_ratio.abs() * mask).max()
         ess = (ratio * mask).sum() ** 2 / (ratio**2 * mask).sum()
@@ -58,6 +61,7 @@ def main(folder):
             ("ppo", ppo, task["ppo"], False),
             ("k25", k25, task["k25"], False),
             ("ppo with statistics", ppo, task["ppo"], True),
+            ("k25 with statistics", k25, task["k25"], True),
         ]
     ):
         best = float("inf")

@@ -186,9 +186,9 @@ function printOutcome(flags: TrainFlags, outcome: TrainingOutcome): void {
     process.stdout.write(`${JSON.stringify({ out: flags.out, ...outcome })}\n`);
     return;
   }
-  const { steps, best, seconds, lag, stoppedEarly } = outcome;
+  const { steps, best, seconds, lag, stoppedEarly, stopReason } = outcome;
   const score = best ? `, best validation score ${best.score.toFixed(3)} at step ${best.step}` : "";
-  const early = stoppedEarly ? " (stopped early)" : "";
+  const early = stoppedEarly ? ` (stopped early${stopReason ? `: ${stopReason}` : ""})` : "";
   process.stdout.write(
     `${flags.out}: ${steps} steps${early} in ${seconds.toFixed(0)} s${score}; timer lag p99 ${lag.p99.toFixed(1)} ms\n`,
   );

@@ -72,4 +72,10 @@ export {
   type ToggleOptions,
   toggleRewards,
 } from "./schedules.js";
-export { TOKEN_WEIGHTS, type TokenKind, tokenWeights } from "./tokenWeights.js";
+export {
+  TOKEN_WEIGHTS,
+  type TokenKind,
+  type TypeIndicativeOptions,
+  tokenWeights,
+  typeIndicativeTokens,
+} from "./tokenWeights.js";

@@ -34,3 +34,48 @@ export function tokenWeights(
   const scale = kinds.filter((kind) => kind !== "padding").length / total;
   return raw.map((w) => w * scale);
 }
+
+export interface TypeIndicativeOptions {
+  /** Tokens seen less often in training are never indicative; default 5. */
+  minCount?: number;
+  /** Share of the labels' entropy that a token must take away; default .5. */
+  minGain?: number;
+}
+
+/**
+ * Which tokens are type-indicative, from training statistics alone: those after which the label's entropy has fallen by at least
+ * `minGain` of what it was, H(label | token) ≤ (1 − minGain)·H(label). A row's own label has no part in it when the tokens are used.
+ * @param counts per token value, how often it stood in training columns of each label (C)
+ * @returns per token value, whether it is indicative
+ * @throws AegirError ERR_SHAPE where the tokens' counts are of different length
+ */
+export function typeIndicativeTokens(
+  counts: readonly ArrayLike<number>[],
+  { minCount = 5, minGain = 0.5 }: TypeIndicativeOptions = {},
+): boolean[] {
+  const classes = counts[0]?.length ?? 0;
+  const all = new Float64Array(classes);
+  for (const [token, byLabel] of counts.entries()) {
+    if (byLabel.length !== classes)
+      throw new AegirError(
+        "ERR_SHAPE",
+        `typeIndicativeTokens: expected ${classes} labels for every token, got ${byLabel.length} for token ${token}`,
+      );
+    for (let y = 0; y < classes; y++) all[y]! += byLabel[y]!;
+  }
+  const limit = (1 - minGain) * entropyOf(all);
+  return counts.map((byLabel) => sumOf(byLabel) >= minCount && entropyOf(byLabel) <= limit);
+}
+
+function sumOf(counts: ArrayLike<number>): number {
+  return Array.from(counts).reduce((sum, count) => sum + count, 0);
+}
+
+/** Nats. */
+function entropyOf(counts: ArrayLike<number>): number {
+  const total = sumOf(counts);
+  return Array.from(counts).reduce(
+    (sum, count) => (count > 0 ? sum - (count / total) * Math.log(count / total) : sum),
+    0,
+  );
+}

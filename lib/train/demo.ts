@@ -188,6 +188,8 @@ async function trainSwarms(
           ...plan.parl,
           ...plan.primary,
           keep: "last",
+          // Controls run as long as what they are compared with.
+          collapsePatience: 0,
           seed,
           fuse,
           dataset,

@@ -92,7 +92,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
       specialistAnswers(parts.swarm, examples, own, what, {
         stages: caches ? undefined : parts.swarm.specialistStages,
         timeoutMs: options.specialistTimeout * 1000,
-        maxBytes: options.cacheBytes,
+        maxBytes: options.cacheBytes / specialists.length,
         rows: options.batchRows,
         task: `${name}: ${what}`,
         signal,

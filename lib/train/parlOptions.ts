@@ -149,7 +149,9 @@ export const parlOptions = z.strictObject({
     .number()
     .positive()
     .default(2 * 2 ** 30)
-    .describe("memory for the outputs of each specialist; what does not fit is run again"),
+    .describe(
+      "memory for the outputs of all specialists on the training columns; what does not fit is run again",
+    ),
   freezePrimary: z.boolean().default(false).describe("train the router alone, from the run in init"),
   augment: z
     .boolean()

@@ -13,7 +13,7 @@ namespace aegir::kernels::AEGIR_ISA {
 template <class Real>
 using Mask = Vector<typename ExpConstants<Real>::Integer>;
 
-// As many doubles as a vector of Real has lanes: every sum is kept in double.
+// As many doubles as a vector of Real has lanes: sums over more than a few vectors are kept in double.
 template <class Real>
 struct WideOf {
   typedef double type __attribute__((vector_size(lanes<Real> * 8)));
@@ -126,18 +126,43 @@ AEGIR_INLINE void addKl(Terms<Real>& terms, Vector<Real> raw, const ClipLossForm
   terms.grad += d == raw ? coefficient * slope : none;
 }
 
+// Vectors whose sums are kept in Real before they are widened: conversions cost more than the sums.
+constexpr int64_t vectorsPerChunk = 16;
+
+// Sums over at most `vectorsPerChunk` vectors.
+template <class Real>
+struct Chunk {
+  Vector<Real> loss = {}, logRatio = {}, kl3 = {}, logp = {}, ratio = {}, ratioSquared = {}, maxAbs = {};
+  Mask<Real> valid = {}, low = {}, high = {}, dual = {};  // minus the counts
+  Mask<Real> bad = {};                                    // lanes where a loss was not finite
+};
+
 template <class Real>
 struct Totals {
   Wide<Real> loss = {}, logRatio = {}, kl3 = {}, logp = {}, ratio = {}, ratioSquared = {};
-  Mask<Real> valid = {}, low = {}, high = {}, dual = {};  // minus the counts
-  Mask<Real> bad = {};                                    // lanes where a loss was not finite
   Vector<Real> maxAbs = {};
+  Mask<Real> valid = {}, low = {}, high = {}, dual = {}, bad = {};
+
+  AEGIR_INLINE void add(const Chunk<Real>& chunk) {
+    loss += widen<Real>(chunk.loss);
+    logRatio += widen<Real>(chunk.logRatio);
+    kl3 += widen<Real>(chunk.kl3);
+    logp += widen<Real>(chunk.logp);
+    ratio += widen<Real>(chunk.ratio);
+    ratioSquared += widen<Real>(chunk.ratioSquared);
+    maxAbs = chunk.maxAbs > maxAbs ? chunk.maxAbs : maxAbs;
+    valid += chunk.valid;
+    low += chunk.low;
+    high += chunk.high;
+    dual += chunk.dual;
+    bad |= chunk.bad;
+  }
 };
 
 // One vector of tokens from `i` on; lanes outside `valid` leave no trace.
 template <class Real>
 AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm& form, int64_t i,
-                            Mask<Real> valid, Totals<Real>& totals) {
+                            Mask<Real> valid, Chunk<Real>& sums) {
   const Vector<Real> none = {}, logp = load(run.logp + i), raw = logp - load(run.logpOld + i);
   const Vector<Real> logRatio = clampLogRatio<Real>(raw), ratio = exponential<Real>(logRatio);
   Vector<Real> advantage = load(run.advantages + i);
@@ -151,22 +176,21 @@ AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm& fo
     terms.grad *= load(run.weights + i);
   }
   if (run.grad) store(run.grad + i, valid ? Real(run.scale) * terms.grad : none);
-  const Vector<Real> loss = valid ? terms.loss : none;
-  totals.loss += widen<Real>(loss);
-  totals.logRatio += widen<Real>(valid ? logRatio : none);
-  totals.kl3 += widen<Real>(valid ? expMinusLinear<Real>(logRatio, ratio) : none);
-  totals.logp += widen<Real>(valid ? logp : none);
-  const Wide<Real> wide = widen<Real>(valid ? ratio : none);
-  totals.ratio += wide;
-  totals.ratioSquared += wide * wide;
-  totals.valid += valid;
-  totals.low += valid & terms.low;
-  totals.high += valid & terms.high;
-  totals.dual += valid & terms.dual;
+  const Vector<Real> loss = valid ? terms.loss : none, counted = valid ? ratio : none;
+  sums.loss += loss;
+  sums.logRatio += valid ? logRatio : none;
+  sums.kl3 += valid ? expMinusLinear<Real>(logRatio, ratio) : none;
+  sums.logp += valid ? logp : none;
+  sums.ratio += counted;
+  sums.ratioSquared += counted * counted;
+  sums.valid += valid;
+  sums.low += valid & terms.low;
+  sums.high += valid & terms.high;
+  sums.dual += valid & terms.dual;
+  sums.bad |= (loss - loss) != none;  // x - x is NaN where x is not finite
   Vector<Real> size = raw < none ? -raw : raw;
   size = valid ? size : none;
-  totals.maxAbs = size > totals.maxAbs ? size : totals.maxAbs;
-  totals.bad |= (loss - loss) != none;  // x - x is NaN where x is not finite
+  sums.maxAbs = size > sums.maxAbs ? size : sums.maxAbs;
 }
 
 // The last tokens of a run, fewer than a vector, as a vector of its own.
@@ -202,29 +226,37 @@ struct Tail {
 // Every vector of a run, the last one padded.
 template <class Real>
 AEGIR_INLINE void addRun(const ClipLossRun<Real>& run, const ClipLossForm& form, Totals<Real>& totals) {
+  constexpr int64_t perChunk = vectorsPerChunk * lanes<Real>;
   const Mask<Real> all = Mask<Real>{} == 0;
   const int64_t whole = run.count - run.count % lanes<Real>;
-  for (int64_t i = 0; i < whole; i += lanes<Real>) {
-    addTokens<Real>(run, form, i, run.mask ? loadMask<Real>(run.mask + i) : all, totals);
+  for (int64_t begin = 0; begin < whole; begin += perChunk) {
+    const int64_t end = begin + perChunk < whole ? begin + perChunk : whole;
+    Chunk<Real> chunk;
+    for (int64_t i = begin; i < end; i += lanes<Real>) {
+      addTokens<Real>(run, form, i, run.mask ? loadMask<Real>(run.mask + i) : all, chunk);
+    }
+    totals.add(chunk);
   }
   if (whole == run.count) return;
   Tail<Real> tail;
   const ClipLossRun<Real> rest = tail.run(run, whole);
-  addTokens<Real>(rest, form, 0, loadMask<Real>(rest.mask), totals);
+  Chunk<Real> chunk;
+  addTokens<Real>(rest, form, 0, loadMask<Real>(rest.mask), chunk);
+  totals.add(chunk);
   if (run.grad) Tail<Real>::copy(tail.grad, run.grad + whole, 0, run.count - whole);
 }
 
 // The first token of a run whose loss is not finite, found by looking at each alone.
 template <class Real>
 int64_t firstBad(const ClipLossRun<Real>& run, const ClipLossForm& form) {
-  Tail<Real> tail;
   for (int64_t i = 0; i < run.count; ++i) {
+    Tail<Real> tail;
     ClipLossRun<Real> upToHere = run;
     upToHere.count = i + 1;
     const ClipLossRun<Real> one = tail.run(upToHere, i);
-    Totals<Real> totals;
-    addTokens<Real>(one, form, 0, loadMask<Real>(one.mask), totals);
-    if (countOf<Real>(totals.bad) > 0) return i;
+    Chunk<Real> chunk;
+    addTokens<Real>(one, form, 0, loadMask<Real>(one.mask), chunk);
+    if (countOf<Real>(chunk.bad) > 0) return i;
   }
   return -1;
 }
@@ -253,19 +285,23 @@ ClipLossSums runTokens(const ClipLossRun<Real>& run, const ClipLossForm& form) {
 
 template <class Real>
 RowWeight rowWeight(const bool* mask, const Real* weights, int64_t count) {
-  RowWeight sum;
   if (!mask && !weights) return {static_cast<double>(count), count};
-  Wide<Real> wide = {};
+  constexpr int64_t perChunk = vectorsPerChunk * lanes<Real>;
+  RowWeight sum;
   Mask<Real> valid = {};
   const Mask<Real> all = Mask<Real>{} == 0;
   const int64_t whole = count - count % lanes<Real>;
-  for (int64_t i = 0; i < whole; i += lanes<Real>) {
-    const Mask<Real> here = mask ? loadMask<Real>(mask + i) : all;
-    valid += here;
-    const Vector<Real> weight = weights ? load(weights + i) : broadcast(Real(1));
-    wide += widen<Real>(here ? weight : Vector<Real>{});
+  for (int64_t begin = 0; begin < whole; begin += perChunk) {
+    const int64_t end = begin + perChunk < whole ? begin + perChunk : whole;
+    Vector<Real> chunk = {};
+    for (int64_t i = begin; i < end; i += lanes<Real>) {
+      const Mask<Real> here = mask ? loadMask<Real>(mask + i) : all;
+      const Vector<Real> weight = weights ? load(weights + i) : broadcast(Real(1));
+      valid += here;
+      chunk += here ? weight : Vector<Real>{};
+    }
+    sum.weight += total<Real>(widen<Real>(chunk));
   }
-  sum.weight = total<Real>(wide);
   sum.valid = countOf<Real>(valid);
   for (int64_t i = whole; i < count; ++i) {
     if (mask && !mask[i]) continue;

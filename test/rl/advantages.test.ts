@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Baseline, batchAdvantages, gae, groupAdvantages, whiten } from "../../lib/rl/advantages.js";
+import {
+  type Baseline,
+  batchAdvantages,
+  gae,
+  gdpoAdvantages,
+  groupAdvantages,
+  whiten,
+} from "../../lib/rl/advantages.js";
 import { expectClose, vector } from "./support.js";
 
 const reward = fc.double({ min: -10, max: 10, noNaN: true });
@@ -70,6 +77,51 @@ describe("group advantages", () => {
   it("refuses NaN and a length that is no multiple of the rows", () => {
     expect(() => groupAdvantages([1, Number.NaN], "rloo")).toThrow(/rewards\[1\]/);
     expect(() => batchAdvantages([1, 2, 3], 2, "rloo")).toThrow(/\(G,R\)/);
+  });
+});
+
+describe("every component by itself", () => {
+  // Two rows of three draws: (G,R) = (3,2).
+  const small = [0.01, 0.01, 0.02, 0.03, 0.03, 0.02];
+  const large = [100, -100, 300, 50, 200, 70];
+
+  it("a component's unit does not matter", () => {
+    const of = (unit: number) =>
+      gdpoAdvantages(
+        [
+          { values: small.map((v) => v * unit), weight: 1 },
+          { values: large, weight: 0.5 },
+        ],
+        2,
+      );
+    // 1e-4 beside the standard deviation: it shows for the small unit alone.
+    expectClose(of(1000), of(100_000), 1e-4);
+    const plain = batchAdvantages(
+      small.map((v, i) => v + 0.5 * large[i]!),
+      2,
+      "grpo",
+    );
+    const alone = batchAdvantages(large, 2, "grpo");
+    expectClose(plain, alone, 1e-3);
+    expect(Math.max(...of(1000).map((a, i) => Math.abs(a - alone[i]!)))).toBeGreaterThan(0.1);
+  });
+
+  it("has mean 0 and variance 1 over the batch; what does not vary within a row adds nothing", () => {
+    const varied = { values: large, weight: 1 };
+    const constant = { values: [5, 7, 5, 7, 5, 7], weight: 10 };
+    const both = gdpoAdvantages([varied, constant], 2);
+    expectClose(both, gdpoAdvantages([varied], 2), 0);
+    expect(Math.abs(both.reduce((sum, a) => sum + a, 0))).toBeLessThan(1e-9);
+    expect(both.reduce((sum, a) => sum + a * a, 0) / 5).toBeCloseTo(1, 6);
+  });
+
+  it("refuses components of unequal length, and none", () => {
+    expect(() => gdpoAdvantages([], 2)).toThrow(/at least 1 component/);
+    const components = [
+      { values: [1, 2], weight: 1 },
+      { values: [1], weight: 1 },
+    ];
+    expect(() => gdpoAdvantages(components, 1)).toThrow(/2 values/);
   });
 });
 

@@ -6,6 +6,7 @@ import {
   classWeights,
   correctReward,
   coverage,
+  criticalStepsHinge,
   finishReward,
   loglikReward,
   parallelReward,
@@ -137,6 +138,12 @@ describe("r_finish", () => {
 describe("cost and total", () => {
   it("charges the share of activated specialists", () => {
     expect(activationCost(2, 4, 0.3)).toBeCloseTo(0.15, 12);
+  });
+
+  it("critical steps cost nothing within their budget and in proportion beyond it", () => {
+    expect(criticalStepsHinge(6, 6, 0.5)).toBe(0);
+    expect(criticalStepsHinge(9, 6, 0.5)).toBeCloseTo(0.25, 12);
+    expect(() => criticalStepsHinge(1, 0, 1)).toThrow(/budget/);
   });
 
   it("the controller brings a rate that answers the cost to its target", () => {

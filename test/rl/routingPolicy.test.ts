@@ -3,7 +3,7 @@ import { native } from "../../lib/native/load.js";
 import { batchAdvantages } from "../../lib/rl/advantages.js";
 import { ppoClipLoss } from "../../lib/rl/loss.js";
 import { CappedBernoulli } from "../../lib/rl/policy.js";
-import { RoutingPolicy, weightedSum } from "../../lib/rl/routingPolicy.js";
+import { RoutingPolicy, restrictLogits, weightedSum } from "../../lib/rl/routingPolicy.js";
 import { numbers, useLane } from "./nativeSupport.js";
 import { chiSquare, chiSquareQuantile, expectClose, randomOf, testSeed, vector } from "./support.js";
 
@@ -275,6 +275,92 @@ describe("samples", () => {
     expect(await draw(again)).not.toEqual(drawn);
     expect(drawn.filter((a, i) => a && (i % 6 === 1 || i % 6 === 5))).toEqual([]);
     expect(drawn.some((a) => a)).toBe(true);
+  });
+});
+
+describe("decision tokens", () => {
+  const [B, T, n, cap] = [2, 3, 4, 2];
+  const random = randomOf(23);
+  const z = Array.from({ length: B * T * n }, () => 3 * random() - 1.5);
+  /** A masked token holds NaN; token (0,1) may not activate specialist 2, nor (1,0) anybody. */
+  const mask = [1, 1, 0, 1, 1, 1];
+  const allowed = z.map((_, i) => (i === (0 * T + 1) * n + 2 || Math.floor(i / n) === T ? 0 : 1));
+  const poisoned = z.map((x, i) => (mask[Math.floor(i / n)] ? x : Number.NaN));
+  const actions = z.map((_, i) => (i % n === 0 && mask[Math.floor(i / n)] && allowed[i] ? 1 : 0));
+
+  async function policyOf(shape: number[], rows = shape.slice(0, -1)) {
+    const leaf = t.leaf(poisoned, shape);
+    const sets = { allowed: t.tensor(allowed, shape, "bool"), mask: t.tensor(mask, rows, "bool") };
+    const logits = t.keep(await restrictLogits(leaf, sets, { lane: t.lane }));
+    return { leaf, policy: new RoutingPolicy(logits, cap, { lane: t.lane }) };
+  }
+
+  it("are the rows (B·T,n) in another shape, in values, draws and gradients", async () => {
+    const results: number[][][] = [];
+    for (const shape of [
+      [B, T, n],
+      [B * T, n],
+    ]) {
+      const rows = shape.slice(0, -1);
+      const { leaf, policy } = await policyOf(shape);
+      const logp = t.keep(await policy.logProb(t.tensor(actions, shape, "bool")));
+      expect(logp.shape).toEqual(rows);
+      const stats = await policy.stats(t.tensor(Array(z.length).fill(0), shape));
+      for (const x of [stats.marginals, stats.entropy, stats.kl!]) t.keep(x);
+      expect(stats.marginals.shape).toEqual(shape);
+      expect(stats.entropy.shape).toEqual(rows);
+      using generator = new (native().Generator)(3);
+      const draws = t.keep(await policy.sample(5, generator));
+      expect(draws.shape).toEqual([5, ...shape]);
+      const again = t.keep(await policy.logProb(draws));
+      expect(again.shape).toEqual([5, ...rows]);
+      const mode = t.keep(await policy.mode());
+      const sum = t.keep(t.keep(logp.reduce("sum")).add(t.keep(stats.entropy.reduce("sum"))));
+      results.push([
+        numbers(logp),
+        numbers(stats.marginals),
+        numbers(stats.entropy),
+        numbers(draws),
+        numbers(again),
+        numbers(mode),
+        await t.gradient(leaf, sum),
+      ]);
+    }
+    expect(results[0]).toEqual(results[1]);
+  });
+
+  it("a masked token and one that allows nothing act all-off with certainty; NaN in it is never read", async () => {
+    const { leaf, policy } = await policyOf([B, T, n]);
+    const logp = t.keep(await policy.logProb(t.tensor(actions, [B, T, n], "bool")));
+    const { marginals, entropy } = await policy.stats();
+    t.keep(marginals);
+    t.keep(entropy);
+    for (const token of [2, 3]) {
+      expect(numbers(logp)[token]).toBe(0);
+      expect(numbers(entropy)[token]).toBe(0);
+      expect(numbers(marginals).slice(token * n, (token + 1) * n)).toEqual([0, 0, 0, 0]);
+    }
+    const gradient = await t.gradient(leaf, t.keep(logp.reduce("sum")), t.keep(entropy.reduce("sum")));
+    expect(gradient.every(Number.isFinite)).toBe(true);
+    expect(gradient.slice(2 * n, 4 * n)).toEqual(Array(2 * n).fill(0));
+    expect(numbers(marginals)[1 * n + 2]).toBe(0);
+    const one = new CappedBernoulli([z[n]!, z[n + 1]!, Number.NEGATIVE_INFINITY, z[n + 3]!], cap);
+    expectClose(numbers(marginals).slice(n, 2 * n), one.marginals(), 1e-12);
+  });
+
+  it("an allowed set (n) holds for every token; sets of another shape are refused", async () => {
+    const logits = t.tensor(z, [B, T, n]);
+    const options = { lane: t.lane };
+    const one = t.keep(
+      await restrictLogits(logits, { allowed: t.tensor([1, 0, 1, 1], [n], "bool") }, options),
+    );
+    expect(numbers(one).filter((x) => x === Number.NEGATIVE_INFINITY).length).toBe(B * T);
+    await expect(restrictLogits(logits, { mask: t.tensor(mask, [B * T], "bool") }, options)).rejects.toThrow(
+      /mask/,
+    );
+    await expect(restrictLogits(logits, { allowed: t.tensor(z, [B, T, n]) }, options)).rejects.toThrow(
+      /allowed: expected bool/,
+    );
   });
 });
 

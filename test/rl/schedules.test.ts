@@ -51,6 +51,14 @@ describe("toggle", () => {
     expectClose(toggleRewards(r, cost, { phase: phaseAt(t, m), lambda: lam, budget }), out, 0);
   });
 
+  it("takes the mean of enumerated rollouts by their probabilities", () => {
+    const toggled = (weights: number[]) => [
+      ...toggleRewards([1, 0], [3, 1], { phase: "budget", lambda: 0.5, budget: 2, weights }),
+    ];
+    expect(toggled([0.9, 0.1])).toEqual([0, 0]);
+    expect(toggled([0.1, 0.9])).toEqual([1, 0]);
+  });
+
   it("estimates the budget from correct rollouts alone", () => {
     expect(estimateBudget([1, 9, 2, 3], [1, 0, 1, 1], 50)).toBe(2);
     expect(estimateBudget([1, 9, 2, 3], [1, 0, 1, 1], 75)).toBe(2.5);

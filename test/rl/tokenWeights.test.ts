@@ -1,6 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { TOKEN_WEIGHTS, type TokenKind, tokenWeights } from "../../lib/rl/tokenWeights.js";
+import {
+  TOKEN_WEIGHTS,
+  type TokenKind,
+  tokenWeights,
+  typeIndicativeTokens,
+} from "../../lib/rl/tokenWeights.js";
 import { expectClose } from "./support.js";
 
 describe("token weights", () => {
@@ -23,5 +28,26 @@ describe("token weights", () => {
   it("gives zeros for padding alone and refuses negative weights", () => {
     expect([...tokenWeights(["padding", "padding"])]).toEqual([0, 0]);
     expect(() => tokenWeights(["other"], { ...TOKEN_WEIGHTS, boundary: -1 })).toThrow(/weights\.boundary/);
+  });
+});
+
+describe("type-indicative tokens", () => {
+  it("are those that leave little of the labels' entropy, seen often enough", () => {
+    // Labels in equal numbers. Token 0 says nothing, 1 tells the label, 2 tells it but is rare, 3 halves the choice.
+    const counts = [
+      [20, 20, 20, 20],
+      [20, 0, 0, 0],
+      [0, 2, 0, 0],
+      [0, 18, 20, 0],
+      [0, 0, 0, 20],
+    ];
+    expect(typeIndicativeTokens(counts)).toEqual([false, true, false, true, true]);
+    expect(typeIndicativeTokens(counts, { minGain: 0.6 })).toEqual([false, true, false, false, true]);
+    expect(typeIndicativeTokens(counts, { minCount: 1 })[2]).toBe(true);
+    expect(typeIndicativeTokens([])).toEqual([]);
+  });
+
+  it("refuses counts of other labels", () => {
+    expect(() => typeIndicativeTokens([[1, 2], [1]])).toThrow(/token 1/);
   });
 });

@@ -1,7 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { selectColumns } from "../../lib/data/dataset.js";
 import type { Dataset } from "../../lib/data/types.js";
+import { FrozenSpecialist } from "../../lib/swarm/index.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { type ParlRun, type SpecialistSource, trainParl } from "../../lib/train/parl.js";
@@ -27,6 +29,18 @@ describe("PARL training", () => {
         estimator: "sample" as const,
         rollouts: 4,
         targetRate: 0.4,
+      },
+    ],
+    [
+      "K2.5's objective, several updates a step, everything that adapts",
+      {
+        objective: "k25" as const,
+        minibatches: 2,
+        accumulate: 2,
+        klTarget: 0.01,
+        entropyTarget: 0.6,
+        toggle: -3,
+        stepsBudget: 4,
       },
     ],
   ])(
@@ -128,6 +142,71 @@ describe("PARL training", () => {
     const names = Object.keys(first.swarm.router.stateDict());
     expect(Math.max(...names.map(difference))).toBeGreaterThan(1e-4);
     await expect(trainParl({ ...run, freezePrimary: true })).rejects.toMatchObject({ code: "ERR_CONFIG" });
+  });
+
+  test.each([
+    ["throws", () => Promise.reject(new Error("the disk is gone"))],
+    ["stalls", () => new Promise<never>(() => {})],
+  ])(
+    "a specialist that %s: training goes on without it, r_finish falls and the run says so",
+    async (_, answer) => {
+      await using dir = await folder();
+      const out = join(dir.path, "run");
+      const forward = FrozenSpecialist.prototype.forward;
+      const spy = vi.spyOn(FrozenSpecialist.prototype, "forward").mockImplementation(function (
+        this: FrozenSpecialist,
+        ...given
+      ) {
+        return this.id === "technical" ? answer() : forward.apply(this, given);
+      });
+      const warnings: string[] = [];
+      try {
+        using trained = await trainParl({
+          ...run,
+          out,
+          specialistTimeout: 0.3,
+          onWarning: (message) => warnings.push(message),
+        });
+        expect(trained.outcome.steps).toBe(12);
+      } finally {
+        spy.mockRestore();
+      }
+      const said = warnings.filter((message) => message.includes("specialist 'technical' failed"));
+      expect(said.length).toBeGreaterThan(0);
+      const last = (await metricsOf(out)).filter((record) => record.kind === "train").at(-1)!;
+      expect(last.failedCalls).toBeGreaterThan(0);
+      expect(last.coverage).toBeLessThan(0.95);
+      expect(last.rFinish).toBeLessThan(0.98);
+    },
+  );
+
+  test("where every specialist fails there is nothing to train over", async () => {
+    const spy = vi.spyOn(FrozenSpecialist.prototype, "forward").mockRejectedValue(new Error("no weights"));
+    await expect(trainParl(run)).rejects.toThrow(/no weights/);
+    spy.mockRestore();
+  });
+
+  test("a collapse that lasts ends the training and says why", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    const options = {
+      cost: 50,
+      routerLr: 0.5,
+      routingWarmup: 0,
+      steps: 80,
+      collapsePatience: 15,
+      lambdaFinish: 0,
+    };
+    using trained = await trainParl({ ...run, ...options, out, freezePrimary: false });
+    expect(trained.outcome.steps).toBeLessThan(80);
+    expect(trained.outcome.stoppedEarly).toBe(true);
+    expect(trained.outcome.stopReason).toMatch(/^always-off: .* \(pOff .*over 0\.5\); lower the cost/);
+  });
+
+  test("drawn-only options and too many specialists for an enumeration are refused", async () => {
+    await expect(trainParl({ ...run, estimator: "enumerate", normalise: "gdpo" })).rejects.toThrow(
+      /gdpo.*sample/,
+    );
   });
 
   test("no specialists, two of one name", async () => {

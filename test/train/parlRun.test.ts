@@ -31,7 +31,7 @@ describe("PARL runs", () => {
       accumulate: 2,
       entropyTarget: 0.7,
       klTarget: 1e-4,
-      cacheBytes: 33_000,
+      cacheBytes: 33_000 * specialists.length,
       optimizer: "muon" as const,
     };
     using _ = await trainParl({ ...run, ...options, out: whole });

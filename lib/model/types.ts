@@ -21,8 +21,9 @@ export interface RunOptions {
   /** Build the autograd graph; default false. A frozen model has nothing to differentiate and builds none. */
   grad?: boolean;
   /**
-   * With `grad`: keep only the inputs of blocks for the backward pass, which runs each block once more. Losses and gradients are the
-   * same bit for bit; a step takes about a forward pass longer, and keeps one block's intermediate values instead of all blocks'.
+   * With `grad`: keep only the inputs of blocks for the backward pass, which runs each block once more. Losses are the
+   * same bit for bit, gradients but for the order in which they are added where a value has several uses; a step takes about a
+   * forward pass longer, and keeps one block's intermediate values instead of all blocks'.
    * Default: where a stack of blocks would keep more than an eighth of the machine's memory (on a GPU: never).
    */
   recompute?: boolean;

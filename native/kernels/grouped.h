@@ -1,8 +1,8 @@
 // Operators over the tokens of several models of one shape, each with parameters of its own: one call for all
 // of them. Without autograd. Rows are packed: those of group 0 first, a group may have none. Parameters lie
 // one group after another, (G, …). On the CPU f32 and f64 run the kernels of time_mix.h and matmul.h;
-// everything else runs those operators group by group. Either way a row has the same bits as from the
-// operator of its group alone.
+// everything else runs those operators group by group. A row goes through the arithmetic of the operator of
+// its group alone, whatever rows lie beside it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -17,8 +17,8 @@ function wkv7Case(name, [batch, tokens, heads, headSize], repeats) {
     repeats,
     flops: { forward: WKV7_FORWARD * elements, both: WKV7_BOTH * elements },
     /** kk of unit length and decay in (0.54, 1), as the model makes them. */
-    makeInputs(random) {
-      const count = shape.reduce((a, b) => a * b);
+    makeInputs(random, size = shape) {
+      const [count, headSize] = [size.reduce((a, b) => a * b), size.at(-1)];
       const normal = () => Float32Array.from({ length: count }, random.normal);
       const sigmoid = (x) => 1 / (1 + Math.exp(-x));
       const kk = normal();

@@ -21,9 +21,11 @@ import { findPython } from "./python.mjs";
 import { scalingCases } from "./scaling.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { trainingCases } from "./training.mjs";
+import { wkv7FormCases } from "./wkv7.mjs";
 
 const cases = [
   ...operatorCases,
+  ...wkv7FormCases,
   ...lossCases,
   ...trainingCases,
   ...decodeCases,

@@ -38,8 +38,10 @@ int defaultIntraOpThreads() {
 // libtorch's thread count belongs to the calling thread, in OpenMP and in MKL alike. The OpenMP call is for
 // our own parallel regions, should they be linked to a second OpenMP runtime.
 void setIntraOpThreads(int threads) {
-  // A thread's first use of libtorch sets its count to the last one set anywhere; that must be behind us.
+  // A thread's first use of libtorch sets its count to the last one set anywhere; that must be behind us. The
+  // flag that says so is part of an inline function: libtorch has one, this library another.
   at::get_num_threads();
+  at::internal::lazy_init_num_threads();
   at::set_num_threads(threads);
 #ifdef _OPENMP
   omp_set_num_threads(threads);

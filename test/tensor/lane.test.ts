@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { native } from "../../lib/native/load.js";
 import { backward, Lane, memory, Tensor, tidy, withSignal } from "../../lib/tensor/index.js";
 import { expectAegirError, expectRejection, slowLoss } from "./support.js";
 
@@ -59,6 +60,28 @@ describe("order and overlap", () => {
     await using three = new Lane({ name: "three threads", threads: 3 });
     for (const lane of [three, one, three, one]) await slowJob(lane);
     expect([threadsNamed("one thread"), threadsNamed("three threads")]).toEqual([1, 3]);
+  });
+
+  // libtorch and this package each remember whether a thread has its count.
+  it("so do kernels of the package's own, as the first job of a lane too", async () => {
+    await using one = new Lane({ name: "own kernel 1", threads: 1 });
+    await using three = new Lane({ name: "own kernel 3", threads: 3 });
+    const ownKernel = async (lane: Lane) => {
+      using generator = new (native().Generator)(1);
+      using x = native().Tensor.randn([64, 8, 4, 16], "f32", generator);
+      const { output, finalState } = await native().wkv7(lane.native, {
+        r: x,
+        decay: x,
+        k: x,
+        v: x,
+        a: x,
+        b: x,
+      });
+      output.dispose();
+      finalState.dispose();
+    };
+    for (const lane of [three, one, three, one]) await ownKernel(lane);
+    expect([threadsNamed("own kernel 1"), threadsNamed("own kernel 3")]).toEqual([1, 3]);
   });
 
   it("the event loop turns while a job runs", async () => {

@@ -6,7 +6,7 @@
 namespace aegir::kernels {
 
 // Tokens between two checkpoints of the state; the backward pass recomputes the states between them.
-constexpr int64_t wkv7Chunk = 16;
+constexpr int64_t wkv7Chunk = 32;
 
 constexpr int64_t wkv7Checkpoints(int64_t tokens) { return (tokens + wkv7Chunk - 1) / wkv7Chunk; }
 
@@ -38,7 +38,7 @@ struct Wkv7Backward {
 
 // Row tile of the backward pass: the recomputed states of one tile over a chunk stay in the second-level
 // cache.
-constexpr int64_t wkv7RowTile = 32;
+constexpr int64_t wkv7RowTile = 16;
 
 // Rows in scratch are padded to whole vectors of any instruction set.
 constexpr int64_t wkv7Padded(int64_t headSize) { return (headSize + 15) / 16 * 16; }

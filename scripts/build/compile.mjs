@@ -59,10 +59,16 @@ export function probeAddon(addon) {
   return said ?? `${addon}: the process loading it ended with ${run.signal ?? `exit code ${run.status}`}`;
 }
 
+/** One for each processor, as long as each compiler finds the memory that libtorch's headers take. */
+function parallelJobs() {
+  const bytesPerJob = 2 * 2 ** 30;
+  return Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / bytesPerJob)));
+}
+
 /** @throws LibtorchError where a tool is missing or the compiler fails. */
 export function buildAddon(libtorch, { verbose = false } = {}) {
   requireTools();
-  const jobs = process.env.AEGIR_BUILD_JOBS || String(os.availableParallelism());
+  const jobs = process.env.AEGIR_BUILD_JOBS || String(parallelJobs());
   // The version is a compile definition: another libtorch behind the same link makes every object be built again.
   const define = `--CDAEGIR_TORCH_VERSION=${libtorch.version}`;
   const common = ["--directory", packageRoot, define];

@@ -15,8 +15,8 @@ import type { MetricValue } from "./metricsLog.js";
  *     config.json          what was trained, on what and how
  *     metrics.jsonl        one JSON line per step and validation
  *     checkpoint/          where `--resume` continues
- *     best/                the weights that `evaluate` and `annotate` use
- *     abstention.json      the calibrated threshold on confidence, where `evaluate` was asked for one
+ *     best/                the weights that `evaluate` and `annotate` use; with abstention.json, the threshold on confidence that
+ *                          was calibrated for them, where one was asked for
  *     specialists/<id>/    swarms: each frozen specialist as a run folder of its own
  *     summary.md, *.svg    the report
  *     lock                 while a training runs: its process

@@ -55,7 +55,7 @@ describe("train, evaluate, annotate", () => {
     expect(calibrated.code, calibrated.stderr).toBe(0);
     const { abstention } = JSON.parse(calibrated.stdout);
     expect(abstention).toMatchObject({ coverage: expect.any(Number), selectiveAccuracy: expect.any(Number) });
-    const stored = JSON.parse(await readFile(join(dir, "run", "abstention.json"), "utf8"));
+    const stored = JSON.parse(await readFile(join(dir, "run", "best", "abstention.json"), "utf8"));
     expect(stored.threshold).toBe(abstention.threshold);
     const said = await aegir(["evaluate", "run", "--quiet"], dir);
     expect(said.stdout).toContain(`coverage ${abstention.coverage.toFixed(3)}, selective accuracy `);

@@ -12,6 +12,7 @@ import {
   selectiveFigures,
 } from "../../lib/train/abstention.js";
 import { annotateTable } from "../../lib/train/annotate.js";
+import { saveCheckpoint } from "../../lib/train/checkpoint.js";
 import { calibrateRun, evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { trainSupervised } from "../../lib/train/supervised.js";
@@ -116,13 +117,18 @@ describe("abstention", () => {
     expect(await readAbstention(dir.path)).toBeNull();
     await expect(abstentionThreshold(dir.path, true)).rejects.toThrow(/was not calibrated to abstain/);
     const abstention = calibrateAbstention(predictions, truth, { accuracy: 0.8 });
+    const weights = { geometry: {}, groups: {}, state: {} };
+    await saveCheckpoint(join(dir.path, "best"), weights);
     await saveAbstention(dir.path, abstention);
     expect(await readAbstention(dir.path)).toEqual(abstention);
     expect(await abstentionThreshold(dir.path, true)).toBe(abstention.threshold);
     expect(await abstentionThreshold(dir.path, 0.3)).toBe(0.3);
     await expect(abstentionThreshold(dir.path, 3)).rejects.toThrow(/expected a confidence/);
-    await writeFile(join(dir.path, "abstention.json"), '{"threshold": 7');
+    await writeFile(join(dir.path, "best", "abstention.json"), '{"threshold": 7');
     await expect(readAbstention(dir.path)).rejects.toMatchObject({ code: "ERR_CHECKPOINT" });
+    // Other weights have other confidences.
+    await saveCheckpoint(join(dir.path, "best"), weights);
+    expect(await readAbstention(dir.path)).toBeNull();
   });
 
   test("a calibrated run is evaluated as a head that abstains beside one that does not, and annotates with gaps", async () => {

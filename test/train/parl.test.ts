@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { selectColumns } from "../../lib/data/dataset.js";
 import type { Dataset } from "../../lib/data/types.js";
 import { FrozenSpecialist } from "../../lib/swarm/index.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";

@@ -10,6 +10,8 @@ import type { ProgressListener } from "../train/progress.js";
 export interface CellContext {
   signal?: AbortSignal;
   onProgress?: ProgressListener;
+  /** The result of a cell that this one needs, as JSON gives it back. */
+  resultOf(key: string): unknown;
 }
 
 /** A part of an experiment that is done once: its result lies in `cells/<key>.json` of the experiment's folder. */

@@ -87,7 +87,13 @@ class CellRunner {
     const report = (figures: Record<string, number> = {}) => onProgress?.(this.forecast.progress(figures));
     onNote?.(`${key} …`);
     report();
-    const outcome = await settled(() => cell.run({ signal, onProgress: ({ figures }) => report(figures) }));
+    const outcome = await settled(() =>
+      cell.run({
+        signal,
+        onProgress: ({ figures }) => report(figures),
+        resultOf: (other) => this.records.get(other)?.result,
+      }),
+    );
     const { seconds, cpuSeconds } = this.forecast.end(key);
     try {
       await this.keep(key, {

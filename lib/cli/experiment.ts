@@ -11,6 +11,7 @@ import { generatedPlan, generatedTables, type ParlPlan, realPlan } from "../expe
 import { type ParlReport, summarise } from "../experiment/parl/summary.js";
 import { parlText, writeParlReport } from "../report/parlReport.js";
 import { type DataSource, folderSource, generatedSource, openDataSource } from "../train/dataSource.js";
+import { defined } from "../train/defined.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
 import { number } from "./settings.js";
@@ -26,6 +27,8 @@ interface ParlFlags {
   fuse?: "states" | "outputs" | "states+outputs";
   cost?: number;
   steps?: number;
+  specialistSteps?: number;
+  routerSteps?: number;
   split: "test" | "validation";
   quick?: boolean;
   jobs: number;
@@ -68,6 +71,8 @@ export function register(program: Command): void {
     )
     .option("--cost <c>", "what activating every specialist costs a row, in both ways of training", number)
     .option("--steps <n>", "steps of every primary", number)
+    .option("--specialist-steps <n>", "steps of every specialist", number)
+    .option("--router-steps <n>", "steps of the router alone", number)
     .addOption(
       new Option("--split <split>", "columns of the report; validation while something is still chosen")
         .choices(["test", "validation"])
@@ -122,13 +127,14 @@ async function runParl(
   return summarise(results, { split, data: dataset.name, generated });
 }
 
-function planOf({ fuse, cost, steps }: ParlFlags, plan: ParlPlan): ParlPlan {
-  const together = { ...plan.together, fuse: fuse ?? plan.together.fuse, cost: cost ?? plan.together.cost };
+function planOf(flags: ParlFlags, plan: ParlPlan): ParlPlan {
+  const { fuse, cost, steps, specialistSteps, routerSteps } = flags;
   return {
     ...plan,
-    primary: { ...plan.primary, steps: steps ?? plan.primary.steps },
-    together,
-    router: { ...plan.router, cost: cost ?? plan.router.cost },
+    specialist: { ...plan.specialist, ...defined({ steps: specialistSteps }) },
+    primary: { ...plan.primary, ...defined({ steps }) },
+    together: { ...plan.together, ...defined({ fuse, cost }) },
+    router: { ...plan.router, ...defined({ cost, steps: routerSteps }) },
   };
 }
 

@@ -16,13 +16,16 @@ export interface RunCellsOptions {
 /**
  * Runs the cells that are not done yet, each after those it needs, and stores every result as it comes.
  * @returns all records by key
- * @throws AegirError ERR_ABORTED, with everything done so far stored; the error of a cell, after those under way have ended
+ * @throws AegirError ERR_CONFIG; ERR_ABORTED, with everything done so far stored; the error of a cell, after those under way have ended
  */
 export async function runCells(
   cells: readonly Cell[],
   store: CellStore,
   options: RunCellsOptions,
 ): Promise<Map<string, CellRecord>> {
+  const { jobs = 1 } = options;
+  if (!(Number.isInteger(jobs) && jobs >= 1))
+    throw new AegirError("ERR_CONFIG", `jobs: expected a whole number from 1, got ${jobs}`);
   const records = new Map<string, CellRecord>();
   for (const { key } of cells) {
     const record = await store.read(key);

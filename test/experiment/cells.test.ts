@@ -97,4 +97,7 @@ test("a folder with other options, other files or a damaged result is refused by
   await expect(store.read("a")).rejects.toMatchObject({ code: "ERR_CHECKPOINT" });
   const lost: Cell = { key: "x", needs: ["y"], cost: 1, run: async () => 1 };
   await expect(runCells([lost], store, { task: "test" })).rejects.toThrow(/needs y/);
+  await expect(runCells([], store, { task: "test", jobs: 0 })).rejects.toThrow(
+    /jobs: expected a whole number from 1, got 0/,
+  );
 });

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Estimate } from "../experiment/interval.js";
 import type { Arm } from "../experiment/parl/arms.js";
-import { comparisonText } from "../experiment/parl/frontier.js";
+import { comparisonText, controlText } from "../experiment/parl/frontier.js";
 import type { Control, ParlReport, ReportRow, SwarmFigures } from "../experiment/parl/summary.js";
 import type { Wanted } from "../experiment/parl/wanted.js";
 import { writeFileAtomic } from "../train/atomic.js";
@@ -176,9 +176,9 @@ function information(arm: Arm, { information: all }: SwarmFigures): Section {
 }
 
 function frontiers(arm: Arm, { frontier }: SwarmFigures): Section[] {
-  return frontier.map(({ cost, comparisons }) => ({
+  return frontier.map(({ cost, curves: all, comparisons }) => ({
     title: `Accuracy against ${cost === "work" ? "work" : "the critical path"}, ${ARM_NAMES[arm]}`,
-    notes: comparisons.map(comparisonText),
+    notes: [...comparisons.map(comparisonText), controlText(all, "all on")],
     pictures: [`frontier-${arm}-${cost}`],
   }));
 }

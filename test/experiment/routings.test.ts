@@ -3,8 +3,10 @@ import { Random } from "../../lib/data/random.js";
 import {
   compareFrontiers,
   comparisonText,
+  controlText,
   frontierOf,
   meanCurve,
+  ROUTERS,
 } from "../../lib/experiment/parl/frontier.js";
 import { hardLabels } from "../../lib/experiment/parl/hardLabels.js";
 import type { Outcomes } from "../../lib/experiment/parl/outcomes.js";
@@ -103,6 +105,8 @@ test("the frontier's ends are all-off and all-on, and the comparison says where 
   const worse: Outcomes = { ...made, logits: made.logits.map((z) => z.map((value) => -value)) };
   const text = comparisonText(compareFrontiers([frontierOf(worse, 0)], "primary's confidence", "work"));
   expect(text).toMatch(/nowhere above primary's confidence, and below it from/);
+  const curves = ROUTERS.map((name) => ({ name, points: meanCurve([frontier], name, "work") }));
+  expect(controlText(curves, "all on")).toMatch(/All on: macro F1 100\.0 at 10\.0 .* as much from 5\.5 on/);
   expect(compareFrontiers([frontier], "all on", "work").gaps).toMatchObject([{ at: 10, gap: { mean: 0 } }]);
 });
 

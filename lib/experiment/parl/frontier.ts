@@ -144,6 +144,23 @@ function interpolate(points: readonly [number, number][], at: number): number {
 /** Macro F1 below which a difference is not worth a word. */
 const NEGLIGIBLE = 0.001;
 
+/** What the mean curves show of a control that is one point: from which cost on the learned router is as accurate. */
+export function controlText(
+  curves: readonly { name: RouterName; points: readonly [number, number][] }[],
+  rival: RouterName,
+): string {
+  const of = (name: RouterName) => curves.find((curve) => curve.name === name)!.points;
+  const [at, f1] = of(rival)[0]!;
+  const from = (least: number) =>
+    of("learned")
+      .find(([, value]) => value >= least)?.[0]
+      .toFixed(1);
+  return (
+    `${rival[0]!.toUpperCase()}${rival.slice(1)}: macro F1 ${points(f1)} at ${at.toFixed(1)} blocks a column; the learned router has as much from ` +
+    `${from(f1 - 1e-9) ?? "nowhere"} on, and a point less from ${from(f1 - 0.01)}.`
+  );
+}
+
 /** What a comparison shows, in a sentence. */
 export function comparisonText({ rival, cost, gaps }: Comparison): string {
   const what = cost === "work" ? "equal work" : "an equal critical path";

@@ -92,6 +92,8 @@ export interface ParlReport {
 /** Swarms whose routing is looked at. */
 const LEARNED_ARMS = ["together", "router"] as const;
 const SHUFFLES = 5;
+/** Ways to route at any rate, that the learned router is held against at equal cost. */
+const RIVALS = ["random, same rates", "primary's confidence", "confidence, first pass counted"] as const;
 
 /** Everything that the report says, from the results of the arms alone. */
 export function summarise(
@@ -227,9 +229,7 @@ function frontierFigures(frontiers: readonly Frontier[], cost: Cost): SwarmFigur
   return {
     cost,
     curves: ROUTERS.map((name) => ({ name, points: meanCurve(frontiers, name, cost) })),
-    comparisons: ROUTERS.filter((name) => !name.startsWith("learned")).map((rival) =>
-      compareFrontiers(frontiers, rival, cost),
-    ),
+    comparisons: RIVALS.map((rival) => compareFrontiers(frontiers, rival, cost)),
   };
 }
 

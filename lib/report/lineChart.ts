@@ -7,7 +7,6 @@ export interface Series {
 export interface LineChart {
   title: string;
   xLabel: string;
-  yLabel?: string;
   series: Series[];
   /** Range of y; absent: from the data. */
   yRange?: [number, number];
@@ -19,7 +18,7 @@ const MARGIN = { left: 52, right: 190, top: 34, bottom: 40 };
 const COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#a463f2", "#97bbf5", "#9c6b4e"];
 
 /** A line chart as one self-contained SVG document. */
-export function lineChartSvg({ title, xLabel, yLabel = "", series, yRange }: LineChart): string {
+export function lineChartSvg({ title, xLabel, series, yRange }: LineChart): string {
   const points = series.flatMap((s) => s.points).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
   const xs = extent(points.map(([x]) => x));
   const ys = yRange ?? extent(points.map(([, y]) => y));
@@ -35,7 +34,6 @@ export function lineChartSvg({ title, xLabel, yLabel = "", series, yRange }: Lin
     ...ticks(ys).map((value) => grid(value, y(value))),
     ...ticks(xs).map((value) => label(x(value), HEIGHT - MARGIN.bottom + 16, number(value), "middle")),
     label((MARGIN.left + WIDTH - MARGIN.right) / 2, HEIGHT - 6, xLabel, "middle"),
-    label(6, MARGIN.top - 4, yLabel, "start"),
     ...lines,
     "</svg>",
     "",

@@ -177,7 +177,7 @@ function information(arm: Arm, { information: all }: SwarmFigures): Section {
 
 function frontiers(arm: Arm, { frontier }: SwarmFigures): Section[] {
   return frontier.map(({ cost, curves: all, comparisons }) => ({
-    title: `Accuracy against ${cost === "work" ? "work" : "the critical path"}, ${ARM_NAMES[arm]}`,
+    title: `Macro F1 against ${cost === "work" ? "work" : "the critical path"}, ${ARM_NAMES[arm]}`,
     notes: [...comparisons.map(comparisonText), controlText(all, "all on")],
     pictures: [`frontier-${arm}-${cost}`],
   }));
@@ -189,9 +189,8 @@ function pictures({ swarms }: ParlReport): [name: string, svg: string][] {
     ...figures.frontier.map(({ cost, curves: all }): [string, string] => [
       `frontier-${arm}-${cost}`,
       lineChartSvg({
-        title: `Accuracy against ${cost === "work" ? "work" : "the critical path"}, ${ARM_NAMES[arm]}`,
+        title: `Macro F1 against ${cost === "work" ? "work" : "the critical path"}, ${ARM_NAMES[arm]}`,
         xLabel: cost === "work" ? "blocks run a column" : "blocks on the critical path of a column",
-        yLabel: "macro F1",
         series: all.map(({ name, points }) => ({ name, points })),
       }),
     ]),

@@ -21,13 +21,16 @@ export type Cost = "steps" | "work";
 /** Scores of a way to route as its rate grows from no specialist to all, by what it costs. */
 export type FrontierCurve = Pick<Score, "macroF1" | "activation" | Cost>[];
 
-/** The ways to route that are compared; those of one point only are controls. */
+/**
+ * The ways to route that are compared; those of one point only are controls. The primary's confidence is known after its own forward
+ * only: its curve stands twice, without that pass and with it.
+ */
 export const ROUTERS = [
   "learned",
   "learned, one at most",
   "random, same rates",
   "primary's confidence",
-  "confidence, first pass counted",
+  "confidence and its pass",
   "all on",
   "all off",
 ] as const;
@@ -60,7 +63,7 @@ export function frontierOf(outcomes: Outcomes, seed: number): Frontier {
       return meanScore(draws);
     }),
     "primary's confidence": scores(confident),
-    "confidence, first pass counted": scores(confident, true),
+    "confidence and its pass": scores(confident, true),
     "all on": scores([constantRouting(outcomes, allOn(outcomes))]),
     "all off": scores([constantRouting(outcomes, 0)]),
   };

@@ -25,16 +25,16 @@ export function generatedTables(quick: boolean, seed: number): GeneratorOptions 
 }
 
 export function generatedPlan(quick: boolean): ParlPlan {
-  const primary = { steps: quick ? 24 : 60, batchRows: quick ? 48 : 64, lr: 3e-3 };
+  const primary = { steps: quick ? 30 : 200, batchRows: 32, lr: 3e-3 };
   const phaseSteps = quick ? 4 : 8;
   return {
     // Small and flat: on short columns it learns faster than a chunked model of the same size.
     model: { archLayout: ["w4"], dModel: 64 },
     serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
-    specialist: { steps: quick ? 40 : 200, batchRows: 48, lr: 3e-3 },
+    specialist: { steps: quick ? 40 : 300, batchRows: 32, lr: 3e-3 },
     primary,
     together: { fuse: "states", cost: 0.25, phaseSteps },
-    router: { cost: 0.3, phaseSteps, steps: quick ? 24 : 150, batchRows: 48 },
+    router: { cost: 0.3, phaseSteps, steps: quick ? 30 : 200, batchRows: 32 },
     columns: quick ? 400 : 1200,
   };
 }

@@ -93,7 +93,7 @@ export interface ParlReport {
 const LEARNED_ARMS = ["together", "router"] as const;
 const SHUFFLES = 5;
 /** Ways to route at any rate, that the learned router is held against at equal cost. */
-const RIVALS = ["random, same rates", "primary's confidence", "confidence, first pass counted"] as const;
+const RIVALS = ["random, same rates", "primary's confidence", "confidence and its pass"] as const;
 
 /** Everything that the report says, from the results of the arms alone. */
 export function summarise(

@@ -8,6 +8,7 @@ import { register as registerDemo } from "./demo.js";
 import { register as registerDoctor } from "./doctor.js";
 import { errorLine } from "./errorLine.js";
 import { register as registerEvaluate } from "./evaluate.js";
+import { register as registerExperiment } from "./experiment.js";
 import { register as registerRewards } from "./rewards.js";
 import { register as registerSetup } from "./setup.js";
 import { register as registerTrain } from "./train.js";
@@ -19,6 +20,7 @@ const commands = [
   registerTrain,
   registerEvaluate,
   registerRewards,
+  registerExperiment,
   registerAnnotate,
   registerDemo,
   registerData,

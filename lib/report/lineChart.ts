@@ -12,9 +12,9 @@ export interface LineChart {
   yRange?: [number, number];
 }
 
-const WIDTH = 720;
+const WIDTH = 760;
 const HEIGHT = 300;
-const MARGIN = { left: 52, right: 150, top: 34, bottom: 40 };
+const MARGIN = { left: 52, right: 190, top: 34, bottom: 40 };
 const COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#a463f2", "#97bbf5", "#9c6b4e"];
 
 /** A line chart as one self-contained SVG document. */
@@ -49,12 +49,14 @@ function curve(
   const colour = COLOURS[i % COLOURS.length];
   const at = points
     .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py))
-    .map(([px, py]) => `${x(px).toFixed(1)},${y(py).toFixed(1)}`)
-    .join(" ");
+    .map(([px, py]) => [x(px).toFixed(1), y(py).toFixed(1)] as const);
   const top = MARGIN.top + 10 + i * 18;
   const left = WIDTH - MARGIN.right + 12;
   return [
-    `<polyline points="${at}" fill="none" stroke="${colour}" stroke-width="1.8"/>`,
+    // A line through one point would not be seen.
+    at.length === 1
+      ? `<circle cx="${at[0]![0]}" cy="${at[0]![1]}" r="5" fill="${colour}"/>`
+      : `<polyline points="${at.map((pair) => pair.join()).join(" ")}" fill="none" stroke="${colour}" stroke-width="1.8"/>`,
     `<line x1="${left}" x2="${left + 16}" y1="${top}" y2="${top}" stroke="${colour}" stroke-width="3"/>`,
     label(left + 22, top + 4, name, "start"),
   ].join("\n");
@@ -83,7 +85,9 @@ function extent(values: number[]): [number, number] {
   if (values.length === 0) return [0, 1];
   const low = values.reduce((a, b) => Math.min(a, b));
   const high = values.reduce((a, b) => Math.max(a, b));
-  return high > low ? [low, high] : [low - 0.5, low + 0.5];
+  // Rounding alone is no range: its ticks could not be told apart.
+  const enough = 1e-9 * Math.max(1, Math.abs(low), Math.abs(high));
+  return high - low > enough ? [low, high] : [low - 0.5, low + 0.5];
 }
 
 function number(value: number): string {

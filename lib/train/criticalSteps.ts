@@ -30,6 +30,19 @@ export function criticalStepsOf(actions: ArrayLike<number>, { main, sub }: StepC
 
 const BLOCK = /^backbone\.stage\d+\.(?:encoder|decoder)\.\d+\./;
 
-function countBlocks(module: NativeModule): number {
-  return new Set(module.parameters().flatMap(({ name }) => BLOCK.exec(name) ?? [])).size;
+/** Blocks of a model. */
+export function countBlocks(module: NativeModule): number {
+  return blocksOf(module).length;
+}
+
+/** Blocks of a model's prefix: its first stage's encoder; of a flat model the first block. */
+export function countPrefix(module: NativeModule): number {
+  const blocks = blocksOf(module);
+  const outer = blocks.filter((name) => name.startsWith("backbone.stage0."));
+  if (outer.length === blocks.length) return Math.min(1, blocks.length - 1);
+  return outer.filter((name) => name.includes(".encoder.")).length;
+}
+
+function blocksOf(module: NativeModule): string[] {
+  return [...new Set(module.parameters().flatMap(({ name }) => BLOCK.exec(name) ?? []))];
 }

@@ -52,5 +52,10 @@ describe("line chart", () => {
     expect(svg).toContain('<polyline points="52.0,260.0 570.0,34.0"');
     expect(svg).toContain("a &lt; b");
     expect(lineChartSvg({ title: "", xLabel: "", series: [] })).toContain("</svg>");
+    // A range of rounding errors has no ticks of its own, and a single point is a dot.
+    const flat = { name: "flat", points: [0, 1].map((x): [number, number] => [x, 0.3 + x * 1e-16]) };
+    const dot = { name: "dot", points: [[1, 0.5] as [number, number]] };
+    expect(lineChartSvg({ title: "", xLabel: "", series: [flat] })).toContain("<polyline");
+    expect(lineChartSvg({ title: "", xLabel: "", series: [dot] })).toContain("<circle");
   });
 });

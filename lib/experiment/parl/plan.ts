@@ -1,0 +1,61 @@
+import type { GeneratorOptions } from "../../data/generator.js";
+import type { SerialiserOptions } from "../../data/serialise.js";
+import type { ParlOptions } from "../../train/parlOptions.js";
+import type { SupervisedOptions, SupervisedRun } from "../../train/supervised.js";
+
+/** Sizes of an experiment's trainings; every option that is not named here has its default. */
+export interface ParlPlan {
+  /** Geometry of every model. */
+  model: NonNullable<SupervisedRun["model"]>;
+  serialise: SerialiserOptions;
+  specialist: SupervisedOptions;
+  /** Of the primary alone and of every swarm's primary: the same steps, batches and learning rate. */
+  primary: Required<Pick<SupervisedOptions, "steps" | "batchRows" | "lr">>;
+  /** Of primary, fusion and router together. */
+  together: ParlOptions;
+  /** Of the router alone. */
+  router: ParlOptions;
+  /** Columns that are scored at most, of validation and of test. */
+  columns: number;
+}
+
+/** Generated tables: enough held-out columns that a point of macro F1 means something. */
+export function generatedTables(quick: boolean, seed: number): GeneratorOptions {
+  return { seed, tables: quick ? 320 : 1000, rows: 10, validation: 0.16, test: 0.3 };
+}
+
+export function generatedPlan(quick: boolean): ParlPlan {
+  const primary = { steps: quick ? 30 : 200, batchRows: 32, lr: 3e-3 };
+  const phaseSteps = quick ? 4 : 8;
+  return {
+    // Small and flat: on short columns it learns faster than a chunked model of the same size.
+    model: { archLayout: ["w4"], dModel: 64 },
+    serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
+    specialist: { steps: quick ? 40 : 300, batchRows: 32, lr: 3e-3 },
+    primary,
+    together: { fuse: "states", cost: 0.25, phaseSteps },
+    router: { cost: 0.3, phaseSteps, steps: quick ? 30 : 200, batchRows: 32 },
+    columns: quick ? 400 : 1200,
+  };
+}
+
+/** Real tables: longer columns, many more labels, rarer each. */
+export function realPlan(quick: boolean): ParlPlan {
+  const primary = { steps: quick ? 24 : 150, batchRows: 48, lr: 3e-3 };
+  const phaseSteps = quick ? 4 : 10;
+  return {
+    // Real columns repeat words that n-grams know after a few steps.
+    model: {
+      archLayout: ["w3"],
+      dModel: 64,
+      ngrams: { buckets: 32_768, width: 32 },
+      pooling: ["mean", "max", "context"],
+    },
+    serialise: { maxTokens: 96, maxContext: 2, targetCells: 6 },
+    specialist: { steps: quick ? 40 : 200, batchRows: 48, lr: 3e-3 },
+    primary,
+    together: { fuse: "states+outputs", cost: 0.2, phaseSteps },
+    router: { cost: 0.2, phaseSteps, steps: quick ? 24 : 100, batchRows: 48 },
+    columns: quick ? 400 : 1000,
+  };
+}

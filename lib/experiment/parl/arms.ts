@@ -169,8 +169,14 @@ async function swarmResult(
 }
 
 const CURVES = [
-  ...["reward", "rPerf", "rParallel", "rFinish", "rTotal", "cost", "activation", "entropy"],
-  ...["lambdaParallel", "lambdaFinish"],
+  "rPerf",
+  "reward",
+  "rParallel",
+  "rFinish",
+  "lambdaParallel",
+  "lambdaFinish",
+  "activation",
+  "entropy",
 ];
 
 async function curvesOf(dir: string): Promise<Curves> {

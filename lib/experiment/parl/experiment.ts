@@ -190,12 +190,12 @@ function seedCells(experiment: ParlExperiment, seed: number, datasets: Datasets)
     ...own.map(specialistCell),
     arm("alone", [], steps, (s, c) => trainAlone(s, "alone", steps, c)),
     arm("together", trained, swarmCost, (s, c) => trainTogether(s, "together", false, c)),
-    arm("router", trained, 2 * steps + routerCost, (s, c) => trainRouter(s, "router", c)),
     arm("random", trained, swarmCost, (s, c) => trainTogether(s, "random", true, c)),
     arm("alone-own", [together], swarmCost, (s, c) => trainAlone(s, "alone-own", equalSteps(c, false), c)),
     arm("alone-all", [together], swarmCost + own.length * specialistSteps(plan), (s, c) =>
       trainAlone(s, "alone-all", equalSteps(c, true), c),
     ),
+    arm("router", trained, 2 * steps + routerCost, (s, c) => trainRouter(s, "router", c)),
   ];
 }
 

@@ -1,8 +1,8 @@
 import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Task } from "../data/types.js";
+import { groupNames } from "../experiment/parl/datasets.js";
 import {
-  groupSpecialists,
   type ParlExperiment,
   runParlExperiment,
   type SpecialistChoice,
@@ -112,7 +112,7 @@ async function runParl(
   const groups = generated ? "domains" : "families";
   const dataset = await openDataSource(source(0));
   const specialists = [
-    ...(flags.groups ? groupSpecialists(dataset, groups) : []),
+    ...(flags.groups ? groupNames(dataset, groups).map((id) => ({ id, kind: "group" }) as const) : []),
     ...flags.specialist,
     ...flags.specialistData,
   ];

@@ -197,12 +197,22 @@ function pictures({ swarms }: ParlReport): [name: string, svg: string][] {
   ]);
 }
 
+/** Figures of a training's steps and what the picture calls them. */
+const CURVE_NAMES: [figure: string, name: string][] = [
+  ["rPerf", "r_perf"],
+  ["reward", "r_perf − cost"],
+  ["rParallel", "r_parallel"],
+  ["rFinish", "r_finish"],
+  ["lambdaParallel", "λ parallel"],
+  ["lambdaFinish", "λ finish"],
+  ["activation", "activation"],
+];
+
 function curves(arm: Arm, { curves: all }: SwarmFigures): string {
-  const series = Object.entries(all).filter(([, points]) => points.length > 0);
   return lineChartSvg({
     title: `Rewards and their weights, ${ARM_NAMES[arm]}`,
     xLabel: "step",
-    series: series.map(([name, points]) => ({ name, points })),
+    series: CURVE_NAMES.map(([figure, name]) => ({ name, points: all[figure] ?? [] })),
   });
 }
 

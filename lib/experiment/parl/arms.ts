@@ -37,6 +37,14 @@ export interface ArmResult {
   curves?: Curves;
 }
 
+/** What a specialist's training leaves. */
+export interface SpecialistResult {
+  labels: number;
+  steps: number;
+  /** Best macro F1 on the validation columns of its own labels. */
+  validationF1: number | null;
+}
+
 /** What the arms of one seed share. */
 export interface ArmSetting {
   plan: ParlPlan;
@@ -51,14 +59,14 @@ export interface ArmSetting {
   dir: string;
 }
 
-/** A specialist of some columns of some data. @returns its steps and best macro F1 on its own validation columns */
+/** A specialist of some columns of some data. */
 export async function trainSpecialist(
   { plan, dir }: Pick<ArmSetting, "plan" | "dir">,
   id: string,
   dataset: Dataset,
   seed: number,
   context: CellContext,
-): Promise<{ labels: number; steps: number; validationF1: number | null }> {
+): Promise<SpecialistResult> {
   const validateEvery = Math.ceil((plan.specialist.steps ?? 400) / 5);
   const { model, outcome } = await trainSupervised({
     validateEvery,
@@ -169,8 +177,14 @@ async function swarmResult(
 }
 
 const CURVES = [
-  ...["reward", "rPerf", "rParallel", "rFinish", "rTotal", "cost", "activation", "entropy"],
-  ...["lambdaParallel", "lambdaFinish"],
+  "rPerf",
+  "reward",
+  "rParallel",
+  "rFinish",
+  "lambdaParallel",
+  "lambdaFinish",
+  "activation",
+  "entropy",
 ];
 
 async function curvesOf(dir: string): Promise<Curves> {

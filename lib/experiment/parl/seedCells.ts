@@ -1,0 +1,146 @@
+import { join } from "node:path";
+import { selectColumns } from "../../data/dataset.js";
+import type { Cell, CellContext } from "../cells.js";
+import {
+  type Arm,
+  type ArmResult,
+  type ArmSetting,
+  trainAlone,
+  trainRouter,
+  trainSpecialist,
+  trainTogether,
+} from "./arms.js";
+import { TRAINED_COLUMN } from "./compute.js";
+import { type Datasets, groupsOf } from "./datasets.js";
+import type { ParlExperiment, SpecialistChoice } from "./experiment.js";
+import type { ParlPlan } from "./plan.js";
+
+const SPECIALIST_DEFAULTS = { steps: 400, batchRows: 64 };
+
+/** The parts of one seed: its specialists, and the arms that are compared. */
+export class SeedCells {
+  private readonly dir: string;
+
+  constructor(
+    private readonly experiment: ParlExperiment,
+    private readonly seed: number,
+    private readonly datasets: Datasets,
+  ) {
+    this.dir = join(experiment.out, "runs", `seed-${seed}`);
+  }
+
+  all(): Cell[] {
+    return [...trainedHere(this.experiment).map((choice, i) => this.specialist(choice, i)), ...this.arms()];
+  }
+
+  private specialist(choice: SpecialistChoice, i: number): Cell {
+    const { plan, groups } = this.experiment;
+    const { id } = choice;
+    return {
+      key: specialistKey(this.seed, id),
+      needs: [],
+      cost: specialistSize(plan).steps,
+      run: async (context) => {
+        const seed = this.seed + 1 + i;
+        const target = { plan, dir: join(this.dir, "specialists") };
+        const data = await this.datasets.get(
+          choice.kind === "data" ? choice.source : this.experiment.source(this.seed),
+        );
+        if (choice.kind === "data") return trainSpecialist(target, id, data, seed, context);
+        const groupOf = groupsOf(data, groups);
+        const own = selectColumns(data, `${data.name}: ${id}`, (column) => groupOf(column) === id);
+        return trainSpecialist(target, id, own, seed, context);
+      },
+    };
+  }
+
+  private arms(): Cell[] {
+    const { plan } = this.experiment;
+    const { steps } = plan.primary;
+    const own = trainedHere(this.experiment);
+    const specialists = own.map(({ id }) => specialistKey(this.seed, id));
+    const together = armKey(this.seed, "together");
+    const swarmCost = 4 * steps;
+    const specialistCost = own.length * specialistSize(plan).steps;
+    const routerCost = 2 * (plan.router.steps ?? 200);
+    return [
+      this.arm("alone", [], steps, (setting, context) => trainAlone(setting, "alone", steps, context)),
+      this.arm("together", specialists, swarmCost, (setting, context) =>
+        trainTogether(setting, "together", false, context),
+      ),
+      this.arm("random", specialists, swarmCost, (setting, context) =>
+        trainTogether(setting, "random", true, context),
+      ),
+      this.arm("alone-own", [together], swarmCost, (setting, context) =>
+        trainAlone(setting, "alone-own", this.equalSteps(context, false), context),
+      ),
+      this.arm("alone-all", [together], swarmCost + specialistCost, (setting, context) =>
+        trainAlone(setting, "alone-all", this.equalSteps(context, true), context),
+      ),
+      this.arm("router", specialists, swarmCost + routerCost, (setting, context) =>
+        trainRouter(setting, "router", context),
+      ),
+    ];
+  }
+
+  private arm(
+    name: Arm,
+    needs: readonly string[],
+    cost: number,
+    run: (setting: ArmSetting, context: CellContext) => Promise<ArmResult>,
+  ): Cell {
+    return {
+      key: armKey(this.seed, name),
+      needs,
+      cost,
+      run: async (context) => run(await this.setting(), context),
+    };
+  }
+
+  /** Steps of the primary alone that take as much as the swarm trained together, with its specialists' training or without. */
+  private equalSteps(context: CellContext, withSpecialists: boolean): number {
+    const { plan } = this.experiment;
+    const { compute } = context.resultOf(armKey(this.seed, "together")) as ArmResult;
+    const { steps, batchRows } = specialistSize(plan);
+    const before = withSpecialists ? trainedHere(this.experiment).length * steps * batchRows : 0;
+    return Math.round((compute / TRAINED_COLUMN + before) / plan.primary.batchRows);
+  }
+
+  private async setting(): Promise<ArmSetting> {
+    const { plan, specialists, groups, split, source } = this.experiment;
+    const { seed, dir } = this;
+    const dataset = await this.datasets.get(source(seed));
+    return {
+      plan,
+      seed,
+      dataset,
+      groupOf: groupsOf(dataset, groups),
+      specialists: specialists.map((choice) => ({
+        id: choice.id,
+        run: choice.kind === "run" ? choice.run : join(dir, "specialists", choice.id),
+      })),
+      split,
+      dir,
+    };
+  }
+}
+
+/** The specialists that the experiment trains itself, with the geometry of its primary. */
+export function trainedHere({ specialists }: Pick<ParlExperiment, "specialists">): SpecialistChoice[] {
+  return specialists.filter(({ kind }) => kind !== "run");
+}
+
+export function armKey(seed: number, arm: Arm): string {
+  return `seed-${seed}/${arm}`;
+}
+
+export function specialistKey(seed: number, id: string): string {
+  return `seed-${seed}/specialist-${id}`;
+}
+
+function specialistSize({ specialist }: ParlPlan): { steps: number; batchRows: number } {
+  return {
+    steps: specialist.steps ?? SPECIALIST_DEFAULTS.steps,
+    batchRows: specialist.batchRows ?? SPECIALIST_DEFAULTS.batchRows,
+  };
+}

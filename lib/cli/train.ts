@@ -1,8 +1,9 @@
 import { join } from "node:path";
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
 import { writeRunSummary } from "../report/runSummary.js";
 import { openDataSource, recordedSource } from "../train/dataSource.js";
+import { defined } from "../train/defined.js";
 import { loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { type SpecialistSource, trainParl } from "../train/parl.js";
@@ -24,6 +25,13 @@ interface TrainFlags extends DataFlags {
   json?: boolean;
   maxTokens?: number;
   maxContext?: number;
+  targetCells?: number;
+  contextCells?: number;
+  cellBytes?: number;
+  contextCellBytes?: number;
+  contextChoice?: "relevant" | "sampled";
+  sharedColumns?: boolean;
+  columns?: boolean;
   headers?: boolean;
 }
 
@@ -128,6 +136,17 @@ function trainingCommand(train: Command, name: string, settings: z.ZodObject): C
     .option("--resume", "continue the run in --out: its recorded data and options hold")
     .option("--max-tokens <n>", "tokens of a serialised column at most", number)
     .option("--max-context <n>", "context columns at most", number)
+    .option("--target-cells <n>", "cells of the target column at most (default: 8)", number)
+    .option("--context-cells <n>", "cells of a context column at most (default: 3)", number)
+    .option("--cell-bytes <n>", "bytes of a cell at most (default: 48)", number)
+    .option("--context-cell-bytes <n>", "the same of context columns", number)
+    .addOption(
+      new Option("--context-choice <how>", "context columns: by relevance, or a sample").choices([
+        "relevant",
+        "sampled",
+      ]),
+    )
+    .option("--shared-columns", "column-wise: write context columns as targets, so that each is encoded once")
     .option("--headers", "let the model read column headers")
     .option("--quiet", "show no progress")
     .option("--json", "print the outcome as JSON");
@@ -173,12 +192,20 @@ type CommonRun = Pick<
   "dataset" | "dataSource" | "model" | "serialise" | "out" | "resume" | "signal" | "onProgress"
 >;
 
-function serialiseFrom({ maxTokens, maxContext, headers }: TrainFlags) {
-  return {
-    ...(maxTokens === undefined ? {} : { maxTokens }),
-    ...(maxContext === undefined ? {} : { maxContext }),
-    ...(headers === undefined ? {} : { headers }),
-  };
+function serialiseFrom(flags: TrainFlags) {
+  const { maxTokens, maxContext, targetCells, contextCells, cellBytes, contextCellBytes, headers } = flags;
+  return defined({
+    maxTokens,
+    maxContext,
+    targetCells,
+    contextCells,
+    cellBytes,
+    contextCellBytes,
+    headers,
+    choose: flags.contextChoice,
+    shared: flags.sharedColumns,
+    form: flags.columns ? ("columns" as const) : undefined,
+  });
 }
 
 function printOutcome(flags: TrainFlags, outcome: TrainingOutcome): void {

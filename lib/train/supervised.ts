@@ -4,19 +4,29 @@ import { classificationReport } from "../data/metrics.js";
 import { Random } from "../data/random.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Batch, Dataset, EncodedExample } from "../data/types.js";
-import { AegirForColumnAnnotation, type AnnotatorOptions, batchInput } from "../model/index.js";
+import { AegirError } from "../errors.js";
+import {
+  AegirForColumnAnnotation,
+  type AnnotatorOptions,
+  type AnnotatorOutput,
+  batchInput,
+} from "../model/index.js";
+import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
+import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
+import type { TensorMap } from "./checkpoint.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
-import { labelSmoothing, loopOptions, type TrainingRun } from "./loopOptions.js";
-import { backward, ratioTerm } from "./losses.js";
+import { count, labelSmoothing, loopOptions, type TrainingRun } from "./loopOptions.js";
+import { backward, ratioTerm, type WeightedLosses } from "./losses.js";
+import type { MetricValue } from "./metricsLog.js";
 import { ModelTrainee } from "./modelTrainee.js";
-import { modelLogits, predict } from "./predict.js";
+import { allLogits, modelLogits, predict } from "./predict.js";
 import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
-import { Scope } from "./tensors.js";
+import { restoreModule, Scope, storeModule } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
 export const supervisedOptions = z.strictObject({
@@ -31,7 +41,29 @@ export const supervisedOptions = z.strictObject({
     validationColumns: 2000,
     saveEvery: 50,
   }),
+  batchTokens: count
+    .optional()
+    .describe("tokens of a batch at most, padding included; column-wise: of all its columns"),
+  decay: z.enum(["cosine", "linear"]).default("cosine").describe("of the learning rate after the warm-up"),
+  beta2: z.number().min(0).lt(1).default(0.99).describe("of AdamW: memory of the squared gradient"),
   labelSmoothing,
+  ownWeight: z
+    .number()
+    .min(0)
+    .default(0.5)
+    .describe("column-wise models: weight of the loss of the own-column head, which reads the target alone"),
+  ema: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(0)
+    .describe("decay of the weights' exponential average, which is then judged and kept; 0: none"),
+  calibrate: z
+    .boolean()
+    .default(true)
+    .describe(
+      "choose a power of the classes' prior and a temperature on validation, and keep them with the run",
+    ),
   dropout: z.number().min(0).lt(1).default(0).describe("chance to drop a value of the embeddings"),
   augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
   dropRate: z
@@ -69,6 +101,8 @@ export interface TrainedAnnotator {
   labels: string[];
   serialiser: Serialiser;
   outcome: TrainingOutcome;
+  /** Chosen on the validation columns with the final weights; null where it was not asked for. */
+  calibration: Calibration | null;
 }
 
 /**
@@ -106,7 +140,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   });
   const batches = await TrainingBatches.create(
     (epoch) => encodeColumns(trainSerialiser, dataset, dataset.splits.train, labels, epoch),
-    { rows: options.batchRows, seed: options.seed },
+    { rows: options.batchRows, tokens: options.batchTokens, seed: options.seed },
   );
   const validationExamples = await encodeColumns(serialiser, dataset, validation, labels);
   const name = task ?? "supervised";
@@ -115,6 +149,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     { seed: options.seed, threads: options.threads, name },
   );
   try {
+    checkForm(model, serialiser);
     const start = await startingRun(out, init, recorded);
     if (start !== null) await initialiseFrom(model, start);
     const config: RunConfig = {
@@ -127,7 +162,12 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       data: dataSource ?? null,
     };
     if (out) await openRun(out, config, recorded);
-    using trainee = new SupervisedTrainee(model, batches, validationExamples, options);
+    using average =
+      options.ema > 0
+        ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })
+        : null;
+    if (average && start !== null) await initialiseFrom(average, start);
+    using trainee = new SupervisedTrainee(model, average, batches, validationExamples, options);
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,
@@ -140,7 +180,9 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       signal,
       onProgress,
     });
-    return { model, labels, serialiser, outcome };
+    const calibration = options.calibrate ? await calibrateModel(model, validationExamples, dataset) : null;
+    if (out && calibration) await saveCalibration(out, calibration);
+    return { model, labels, serialiser, outcome, calibration };
   } catch (error) {
     model.dispose();
     throw error;
@@ -150,6 +192,8 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
 class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   constructor(
     model: AegirForColumnAnnotation,
+    /** Of the weights; null: the weights themselves are judged. */
+    private readonly average: AegirForColumnAnnotation | null,
     batches: TrainingBatches,
     private readonly validation: EncodedExample[],
     private readonly options: SupervisedSettings,
@@ -158,7 +202,7 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   }
 
   async step(step: number): Promise<Figures> {
-    const { lr, warmup, steps, finalLr, clipNorm, ratioWeight, labelSmoothing, dropout, seed } = this.options;
+    const { lr, warmup, steps, finalLr, decay, clipNorm, ratioWeight, dropout, seed } = this.options;
     const batch = await this.batches.next();
     using scope = new Scope();
     const dropoutSeed = new Random(seed, "dropout", step).uint32();
@@ -168,14 +212,13 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     );
     const labels = scope.keep(native().Tensor.fromData(batch.labels, [batch.size], "i64"));
     const { lane } = this.model;
-    const entropy = await native().crossEntropy(lane, { logits: output.logits, labels, labelSmoothing });
-    scope.keep(entropy.loss);
-    scope.keep(entropy.logp);
-    await backward(lane, [{ losses: [entropy.loss], weights: [1] }, ratioTerm(output, ratioWeight)]);
-    const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr });
+    const entropy = await this.entropyTerm(output, labels, scope);
+    await backward(lane, [entropy, ratioTerm(output, ratioWeight)]);
+    const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr, decay });
     const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
+    await this.advanceAverage(step);
     return {
-      loss: entropy.loss.item(),
+      loss: entropy.losses[0]!.item(),
       ratioLoss: output.ratioLoss.item(),
       boundaryRates: output.boundaryRates,
       gradNorm,
@@ -185,9 +228,56 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     };
   }
 
+  /** Cross-entropy of the labels; column-wise also of what the target column says alone. */
+  private async entropyTerm(
+    { logits, ownLogits }: AnnotatorOutput,
+    labels: NativeTensor,
+    scope: Scope,
+  ): Promise<WeightedLosses> {
+    const { labelSmoothing, ownWeight } = this.options;
+    const of = async (said: NativeTensor) => {
+      const { loss, logp } = await native().crossEntropy(this.model.lane, {
+        logits: said,
+        labels,
+        labelSmoothing,
+      });
+      scope.keep(logp);
+      return scope.keep(loss);
+    };
+    if (!ownLogits || ownWeight === 0) return { losses: [await of(logits)], weights: [1] };
+    return { losses: [await of(logits), await of(ownLogits)], weights: [1, ownWeight] };
+  }
+
+  /** The average of few steps would be of the initial values: its memory grows with the steps. */
+  private async advanceAverage(step: number): Promise<void> {
+    if (!this.average) return;
+    const decay = Math.min(this.options.ema, (1 + step) / (10 + step));
+    await native().averageWeights(this.model.lane, this.average.native, this.model.native, decay);
+  }
+
+  get judgedWeights(): (() => TensorMap) | undefined {
+    const { average } = this;
+    return average ? () => storeModule(average.native) : undefined;
+  }
+
+  override resumeGroups(): Record<string, TensorMap> {
+    const groups = super.resumeGroups();
+    if (this.average) groups.average = storeModule(this.average.native);
+    return groups;
+  }
+
+  override async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
+    await super.restore(groups, state);
+    if (this.average) restoreModule(this.average.native, groups.average!);
+  }
+
   async validate(): Promise<{ score: number; figures: Figures }> {
     const { labels } = this.model;
-    const predictions = await predict(modelLogits(this.model), this.validation, labels.length);
+    const predictions = await predict(
+      modelLogits(this.average ?? this.model),
+      this.validation,
+      labels.length,
+    );
     const { macroF1, microF1 } = classificationReport(
       this.validation.map((example) => example.label),
       predictions.map((prediction) => prediction.label),
@@ -197,6 +287,35 @@ class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   }
 }
 
+/** @throws AegirError ERR_CONFIG where the model and the examples are not of one form */
+function checkForm(
+  { options: { columns } }: AegirForColumnAnnotation,
+  { options: { form } }: Serialiser,
+): void {
+  if ((form === "columns") === (columns !== undefined)) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    columns
+      ? `serialise.form: is "${form}", but the model has columns: give form "columns"`
+      : 'serialise.form: "columns" needs a model with columns (--columns)',
+  );
+}
+
+/** @throws AegirError ERR_ABORTED */
+async function calibrateModel(
+  model: AegirForColumnAnnotation,
+  examples: EncodedExample[],
+  dataset: Dataset,
+): Promise<Calibration> {
+  const { labels } = model;
+  const logits = await allLogits(modelLogits(model), examples, labels.length);
+  const counts = labels.map(
+    (label) => dataset.splits.train.filter((column) => column.label === label).length,
+  );
+  const truth = examples.map(({ label }) => label);
+  return calibrate(logits, truth, counts);
+}
+
 function sum(batch: Batch): number {
-  return batch.lengths.reduce((total, length) => total + length, 0);
+  return batch.columns ? batch.tokens : batch.lengths.reduce((total, length) => total + length, 0);
 }

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { Serialiser } from "../data/serialise.js";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { ResolvedAnnotator, ResolvedBackbone } from "../model/index.js";
@@ -35,6 +36,8 @@ export interface RunConfig {
   /** Where the data came from, for people and for the commands; null: given in memory. */
   data: { [key: string]: MetricValue } | null;
   swarm?: { [key: string]: MetricValue };
+  /** Distilled models: the runs that taught, the folders of unlabelled tables, and the share of steps that learn from them. */
+  distill?: { [key: string]: MetricValue };
 }
 
 const FORMAT = 1;
@@ -104,6 +107,15 @@ export async function recordedRun(
   const config = await readRunConfig(dir);
   if (config.kind === kind) return config;
   throw new AegirError("ERR_CONFIG", `${dir} holds a run of kind ${config.kind}, expected ${kind}`);
+}
+
+/** A recorded run in today's options: one that came later had its default then. @param schema of the training's options */
+export function inTodaysOptions(recorded: RunConfig, schema: z.ZodObject): RunConfig {
+  return {
+    ...recorded,
+    options: schema.parse(recorded.options) as RunConfig["options"],
+    serialise: new Serialiser(recorded.serialise).options,
+  };
 }
 
 /** The run folders of a folder, as a demo's. */

@@ -1,90 +1,29 @@
-import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { classificationReport } from "../data/metrics.js";
-import { Random } from "../data/random.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import type { Batch, Dataset, EncodedExample } from "../data/types.js";
+import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
-import {
-  AegirForColumnAnnotation,
-  type AnnotatorOptions,
-  type AnnotatorOutput,
-  batchInput,
-} from "../model/index.js";
-import type { NativeTensor } from "../native/contract.js";
-import { native } from "../native/load.js";
+import { AegirForColumnAnnotation, type AnnotatorOptions } from "../model/index.js";
 import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
-import type { TensorMap } from "./checkpoint.js";
 import { defined } from "./defined.js";
-import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
+import {
+  encodeColumns,
+  encodeTargets,
+  knownColumns,
+  thin,
+  trainableLabels,
+  type UnlabelledColumn,
+} from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
-import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
-import { count, labelSmoothing, loopOptions, type TrainingRun } from "./loopOptions.js";
-import { backward, ratioTerm, type WeightedLosses } from "./losses.js";
+import { runLoop, type TrainingOutcome } from "./loop.js";
+import type { TrainingRun } from "./loopOptions.js";
 import type { MetricValue } from "./metricsLog.js";
-import { ModelTrainee } from "./modelTrainee.js";
-import { allLogits, modelLogits, predict } from "./predict.js";
-import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
-import { learningRate } from "./schedule.js";
-import { restoreModule, Scope, storeModule } from "./tensors.js";
+import { allLogits, modelLogits } from "./predict.js";
+import { inTodaysOptions, openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
+import { type SupervisedOptions, supervisedOptions } from "./supervisedOptions.js";
+import { SupervisedTrainee } from "./supervisedTrainee.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
-export const supervisedOptions = z.strictObject({
-  ...loopOptions({
-    steps: 400,
-    batchRows: 64,
-    lr: 2.5e-3,
-    warmup: 10,
-    finalLr: 0.05,
-    ratioWeight: 0.1,
-    validateEvery: 50,
-    validationColumns: 2000,
-    saveEvery: 50,
-  }),
-  batchTokens: count
-    .optional()
-    .describe("tokens of a batch at most, padding included; column-wise: of all its columns"),
-  decay: z.enum(["cosine", "linear"]).default("cosine").describe("of the learning rate after the warm-up"),
-  beta2: z.number().min(0).lt(1).default(0.99).describe("of AdamW: memory of the squared gradient"),
-  labelSmoothing,
-  ownWeight: z
-    .number()
-    .min(0)
-    .default(0.5)
-    .describe("column-wise models: weight of the loss of the own-column head, which reads the target alone"),
-  ema: z
-    .number()
-    .min(0)
-    .lt(1)
-    .default(0)
-    .describe("decay of the weights' exponential average, which is then judged and kept; 0: none"),
-  calibrate: z
-    .boolean()
-    .default(true)
-    .describe(
-      "choose a power of the classes' prior and a temperature on validation, and keep them with the run",
-    ),
-  dropout: z.number().min(0).lt(1).default(0).describe("chance to drop a value of the embeddings"),
-  augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
-  dropRate: z
-    .number()
-    .min(0)
-    .max(1)
-    .default(0)
-    .describe("with augmentation: chance to drop some cells of a column, and a context column"),
-  patience: z
-    .number()
-    .int()
-    .min(0)
-    .default(0)
-    .describe("validations without a better macro F1 before it stops; 0: never stops early"),
-  keep: z
-    .enum(["best", "last"])
-    .default("best")
-    .describe("weights to end with: best by validation, or the last"),
-});
-export type SupervisedOptions = z.input<typeof supervisedOptions>;
-export type SupervisedSettings = z.output<typeof supervisedOptions>;
+export { type SupervisedOptions, type SupervisedSettings, supervisedOptions } from "./supervisedOptions.js";
 
 export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   dataset: Dataset;
@@ -93,6 +32,15 @@ export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   serialise?: SerialiserOptions;
   /** Run folder whose weights to start from: pretraining, or another supervised run. */
   init?: string;
+  /** Of distillation (`distill`): columns without labels, and what teachers say of them. */
+  soft?: {
+    columns: readonly UnlabelledColumn[];
+    /** (columns, labels of the training split in the data set's order) row-major. */
+    probabilities: Float32Array;
+    share: number;
+    /** Recorded in config.json. */
+    source: { [key: string]: MetricValue };
+  };
 }
 
 export interface TrainedAnnotator {
@@ -118,6 +66,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     out,
     resume,
     init,
+    soft,
     task,
     dataSource,
     signal,
@@ -142,6 +91,14 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     (epoch) => encodeColumns(trainSerialiser, dataset, dataset.splits.train, labels, epoch),
     { rows: options.batchRows, tokens: options.batchTokens, seed: options.seed },
   );
+  const softTargets = soft && {
+    ...soft,
+    batches: await TrainingBatches.create((epoch) => encodeTargets(trainSerialiser, soft.columns, epoch), {
+      rows: options.batchRows,
+      tokens: options.batchTokens,
+      seed: options.seed,
+    }),
+  };
   const validationExamples = await encodeColumns(serialiser, dataset, validation, labels);
   const name = task ?? "supervised";
   const model = new AegirForColumnAnnotation(
@@ -160,14 +117,15 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       options,
       init: init ?? null,
       data: dataSource ?? null,
+      ...(soft ? { distill: { ...soft.source, share: soft.share } } : {}),
     };
-    if (out) await openRun(out, config, recorded);
+    if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, supervisedOptions));
     using average =
       options.ema > 0
         ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })
         : null;
     if (average && start !== null) await initialiseFrom(average, start);
-    using trainee = new SupervisedTrainee(model, average, batches, validationExamples, options);
+    using trainee = new SupervisedTrainee(model, average, batches, validationExamples, options, softTargets);
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,
@@ -186,104 +144,6 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   } catch (error) {
     model.dispose();
     throw error;
-  }
-}
-
-class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
-  constructor(
-    model: AegirForColumnAnnotation,
-    /** Of the weights; null: the weights themselves are judged. */
-    private readonly average: AegirForColumnAnnotation | null,
-    batches: TrainingBatches,
-    private readonly validation: EncodedExample[],
-    private readonly options: SupervisedSettings,
-  ) {
-    super(model, batches, options);
-  }
-
-  async step(step: number): Promise<Figures> {
-    const { lr, warmup, steps, finalLr, decay, clipNorm, ratioWeight, dropout, seed } = this.options;
-    const batch = await this.batches.next();
-    using scope = new Scope();
-    const dropoutSeed = new Random(seed, "dropout", step).uint32();
-    const inputs = scope.keep(batchInput(batch));
-    const output = scope.keep(
-      await this.model.forward(inputs, { grad: true, dropout: { rate: dropout, seed: dropoutSeed } }),
-    );
-    const labels = scope.keep(native().Tensor.fromData(batch.labels, [batch.size], "i64"));
-    const { lane } = this.model;
-    const entropy = await this.entropyTerm(output, labels, scope);
-    await backward(lane, [entropy, ratioTerm(output, ratioWeight)]);
-    const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr, decay });
-    const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
-    await this.advanceAverage(step);
-    return {
-      loss: entropy.losses[0]!.item(),
-      ratioLoss: output.ratioLoss.item(),
-      boundaryRates: output.boundaryRates,
-      gradNorm,
-      lr: rate,
-      tokens: sum(batch),
-      skipped,
-    };
-  }
-
-  /** Cross-entropy of the labels; column-wise also of what the target column says alone. */
-  private async entropyTerm(
-    { logits, ownLogits }: AnnotatorOutput,
-    labels: NativeTensor,
-    scope: Scope,
-  ): Promise<WeightedLosses> {
-    const { labelSmoothing, ownWeight } = this.options;
-    const of = async (said: NativeTensor) => {
-      const { loss, logp } = await native().crossEntropy(this.model.lane, {
-        logits: said,
-        labels,
-        labelSmoothing,
-      });
-      scope.keep(logp);
-      return scope.keep(loss);
-    };
-    if (!ownLogits || ownWeight === 0) return { losses: [await of(logits)], weights: [1] };
-    return { losses: [await of(logits), await of(ownLogits)], weights: [1, ownWeight] };
-  }
-
-  /** The average of few steps would be of the initial values: its memory grows with the steps. */
-  private async advanceAverage(step: number): Promise<void> {
-    if (!this.average) return;
-    const decay = Math.min(this.options.ema, (1 + step) / (10 + step));
-    await native().averageWeights(this.model.lane, this.average.native, this.model.native, decay);
-  }
-
-  get judgedWeights(): (() => TensorMap) | undefined {
-    const { average } = this;
-    return average ? () => storeModule(average.native) : undefined;
-  }
-
-  override resumeGroups(): Record<string, TensorMap> {
-    const groups = super.resumeGroups();
-    if (this.average) groups.average = storeModule(this.average.native);
-    return groups;
-  }
-
-  override async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
-    await super.restore(groups, state);
-    if (this.average) restoreModule(this.average.native, groups.average!);
-  }
-
-  async validate(): Promise<{ score: number; figures: Figures }> {
-    const { labels } = this.model;
-    const predictions = await predict(
-      modelLogits(this.average ?? this.model),
-      this.validation,
-      labels.length,
-    );
-    const { macroF1, microF1 } = classificationReport(
-      this.validation.map((example) => example.label),
-      predictions.map((prediction) => prediction.label),
-      labels,
-    );
-    return { score: macroF1, figures: { macroF1, microF1 } };
   }
 }
 
@@ -314,8 +174,4 @@ async function calibrateModel(
   );
   const truth = examples.map(({ label }) => label);
   return calibrate(logits, truth, counts);
-}
-
-function sum(batch: Batch): number {
-  return batch.columns ? batch.tokens : batch.lengths.reduce((total, length) => total + length, 0);
 }

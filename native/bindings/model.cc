@@ -51,7 +51,8 @@ std::vector<BlockSpec> blocksField(const Napi::Object& stage, const char* name) 
     const auto block = objectArg(list.Get(i), std::string(name) + "[" + std::to_string(i) + "]");
     const auto code = stringField(block, "code");
     check(code == "w" || code == "W", ErrorCode::Config, name, ": block code '", code, "', supported: w, W");
-    blocks.push_back({code == "W", integerField(block, "dIntermediate", 1), boolField(block, "reversed", false)});
+    blocks.push_back(
+        {code == "W", integerField(block, "dIntermediate", 1), boolField(block, "reversed", false)});
   }
   check(!blocks.empty(), ErrorCode::Config, name, ": expected at least one block");
   return blocks;
@@ -149,7 +150,8 @@ std::vector<std::vector<int64_t>> labelFactorsField(const Napi::Object& object) 
 }
 
 model::HeadConfig headConfig(const Napi::Object& object, int64_t dModel) {
-  model::HeadConfig head{integerField(object, "numLabels", 1), poolingField(object), labelFactorsField(object)};
+  model::HeadConfig head{integerField(object, "numLabels", 1), poolingField(object),
+                         labelFactorsField(object)};
   if (isAbsent(object.Get("columns"))) return head;
   const auto columns = objectArg(object.Get("columns"), "columns");
   head.columnHeads = integerField(columns, "heads", 1);

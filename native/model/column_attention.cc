@@ -96,8 +96,8 @@ at::Tensor ColumnAttention::forward(const at::Tensor& columns, const TableContex
   const auto query = query_->forward(target).view({rows, 1, heads_, n});
   const auto keys = gathered(key_->forward(e)).view({rows, k, heads_, n});
   const auto values = gathered(value_->forward(e)).view({rows, k, heads_, n});
-  const auto scores = (query * keys).sum(3) / std::sqrt(static_cast<double>(n));         // (R,k,H)
-  const auto weights = at::softmax(scores - (1 - present) * 1e9, 1) * present;           // zero where absent
+  const auto scores = (query * keys).sum(3) / std::sqrt(static_cast<double>(n));  // (R,k,H)
+  const auto weights = at::softmax(scores - (1 - present) * 1e9, 1) * present;    // zero where absent
   const auto attended = (weights.unsqueeze(3) * values).sum(1).reshape({rows, width});
   const auto mean = gathered(e).sum(1) / present.sum(1).clamp_min(1);
   return at::tanh(output_->forward(at::cat({target, attended, mean}, 1)));

@@ -56,9 +56,8 @@ struct BackboneConfig {
     const auto any = [](const std::vector<BlockSpec>& blocks) {
       return std::any_of(blocks.begin(), blocks.end(), [](const BlockSpec& block) { return block.reversed; });
     };
-    return std::any_of(stages.begin(), stages.end(), [&](const StageConfig& stage) {
-      return any(stage.encoder) || any(stage.decoder);
-    });
+    return std::any_of(stages.begin(), stages.end(),
+                       [&](const StageConfig& stage) { return any(stage.encoder) || any(stage.decoder); });
   }
 };
 

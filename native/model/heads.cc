@@ -28,7 +28,7 @@ ModelOutput Model::rest(const Prefix& prefix, const RestInput& input) {
 ModelOutput Model::finish(const PackedInput& input, const at::Tensor& h, AegirState after) {
   const auto backbone = backbone_->finish(h, std::move(after));
   const Prefix prefix{
-      input.packing, h, at::Tensor(), input.poolWeights, at::Tensor(), input.before, backbone.after,
+      input.packing, h,          at::Tensor(), input.poolWeights, at::Tensor(), input.before, backbone.after,
       input.dropout, input.table};
   ModelOutput output{at::Tensor(), at::Tensor(), backbone.after, at::Tensor(), backbone.ratioLoss, {}};
   head(backbone, prefix, {}, output);
@@ -38,7 +38,8 @@ ModelOutput Model::finish(const PackedInput& input, const at::Tensor& h, AegirSt
 CausalLM::CausalLM(const InitContext& context, std::shared_ptr<const BackboneConfig> config)
     : Model(context, config) {
   check(!config->readsAhead(), ErrorCode::Config,
-        "archLayout: a causal language model can have no reversed blocks: they would read what is to be predicted");
+        "archLayout: a causal language model can have no reversed blocks: they would read what is to be "
+        "predicted");
   const int64_t d = config->stages[0].dModel;
   head_ = register_module("head", std::make_shared<Linear>(normal(context, {config->vocabSize, d}, 0.02)));
   decoder_ = std::make_unique<const Decoder>(*this, config);

@@ -78,8 +78,8 @@ class CausalLM : public Model {
 // others.
 enum class Pooling { Mean, Max, Context };
 
-// Embedding (R,D) -> logits (R,C): W x + b, and with factors W x + b + A F x, the rows of F being factors that
-// labels share (Book and name of Book/name) and A (C,F) saying which label has which.
+// Embedding (R,D) -> logits (R,C): W x + b, and with factors W x + b + A F x, the rows of F being factors
+// that labels share (Book and name of Book/name) and A (C,F) saying which label has which.
 class LabelHead : public torch::nn::Module {
  public:
   // factors: (C) lists of each label's factors, or none.

@@ -105,11 +105,11 @@ function abstentionTarget({ abstainAccuracy, abstainCoverage }: EvaluateFlags): 
 }
 
 function evaluationText(evaluation: RunEvaluation): string {
-  const { split, skipped, columnsPerSecond, swarm, abstention } = evaluation;
+  const { split, skipped, columnsPerSecond, calibrationError, swarm, abstention } = evaluation;
   const left = skipped > 0 ? `; ${skipped} columns of unknown labels left out` : "";
   const lines = [
     formatReport(evaluation),
-    `${split} split, ${columnsPerSecond.toFixed(0)} columns a second${left}`,
+    `${split} split, ${columnsPerSecond.toFixed(0)} columns a second, calibration error ${calibrationError.toFixed(3)}${left}`,
   ];
   if (abstention) lines.push("", abstentionText(abstention));
   if (swarm) lines.push("", swarmText(swarm));

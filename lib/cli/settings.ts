@@ -28,7 +28,13 @@ export function addModelOptions(command: Command): Command {
     .option("--layout <json>", 'nested layout, as in \'["w1",["w2"],"w1"]\'', parseLayout)
     .option("--d-model <n,…>", "width of each stage, outermost first", numbers)
     .option("--head-size <n>", "channels of a head", number)
+    .option("--channel-mix-ratio <x>", "hidden width of the channel mix over the width (default: 4)", number)
     .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number)
+    .option("--ngram-width <n>", "channels of its rows (default: 48)", number)
+    .option("--columns", "column-wise: encode each column by itself, and attend to the table's others")
+    .option("--column-heads <n>", "heads of that attention (default: 3)", number)
+    .option("--column-positions <n>", "places in a table with a learned embedding (default: 0)", number)
+    .option("--factor-labels", "labels such as Book/name share the logits of their parts")
     .option(
       "--pooling <name,…>",
       "what the head reads: mean, max (of the column), context (default: mean)",
@@ -42,16 +48,26 @@ export function modelFrom(options: {
   layout?: ArchLayout;
   dModel?: number[];
   headSize?: number;
+  channelMixRatio?: number;
   ngrams?: number;
+  ngramWidth?: number;
+  columns?: boolean;
+  columnHeads?: number;
+  columnPositions?: number;
+  factorLabels?: boolean;
   pooling?: AnnotatorOptions["pooling"];
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
-  const { preset, layout, dModel, headSize, ngrams, pooling } = options;
+  const { preset, layout, dModel, headSize, channelMixRatio, ngrams, ngramWidth: width, pooling } = options;
+  const { columns, columnHeads: heads, columnPositions: positions, factorLabels } = options;
   const given = defined({
     preset,
     archLayout: layout,
     dModel: dModel?.length === 1 ? dModel[0] : dModel,
     headSize,
-    ngrams: ngrams === undefined ? undefined : { buckets: ngrams },
+    channelMixRatio,
+    ngrams: ngrams === undefined ? undefined : { buckets: ngrams, ...defined({ width }) },
+    columns: columns ? defined({ heads, positions }) : undefined,
+    factorLabels,
     pooling,
   });
   if (Object.keys(given).length === 0) return undefined;

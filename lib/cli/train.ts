@@ -1,9 +1,12 @@
 import { join } from "node:path";
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
+import type { Task } from "../data/types.js";
 import { writeRunSummary } from "../report/runSummary.js";
-import { openDataSource, recordedSource } from "../train/dataSource.js";
-import { loadRun } from "../train/loadRun.js";
+import { type DataSource, folderSource, openDataSource, recordedSource } from "../train/dataSource.js";
+import { defined } from "../train/defined.js";
+import { distill, distillOptions } from "../train/distill.js";
+import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { type SpecialistSource, trainParl } from "../train/parl.js";
 import { parlOptions } from "../train/parlOptions.js";
@@ -24,15 +27,29 @@ interface TrainFlags extends DataFlags {
   json?: boolean;
   maxTokens?: number;
   maxContext?: number;
+  targetCells?: number;
+  contextCells?: number;
+  cellBytes?: number;
+  contextCellBytes?: number;
+  contextChoice?: "relevant" | "sampled";
+  sharedColumns?: boolean;
+  columns?: boolean;
   headers?: boolean;
 }
 
-/** `aegir-swarm train pretrain | supervised | parl`. */
+interface DistillFlags {
+  teacher: string[];
+  unlabelled: string[];
+  unlabelledTask?: Task;
+}
+
+/** `aegir-swarm train pretrain | supervised | distill | parl`. */
 export function register(program: Command): void {
   const train = program
     .command("train")
-    .description("Train models: pretrain, supervised (phase 1), parl (phase 3).");
+    .description("Train models: pretrain, supervised (phase 1), distill, parl (phase 3).");
   addSupervised(train);
+  addDistill(train);
   addPretrain(train);
   addParl(train);
 }
@@ -45,6 +62,42 @@ function addSupervised(train: Command): void {
       await runTraining(command, flags, async (common) => {
         const given = settingsFrom(command, supervisedOptions);
         const { model, outcome } = await trainSupervised({ ...common, ...given, init: flags.init });
+        model.dispose();
+        return outcome;
+      });
+    });
+}
+
+function addDistill(train: Command): void {
+  const settings = supervisedOptions.extend(distillOptions.shape);
+  const command = trainingCommand(train, "distill", settings)
+    .description(
+      "Train an annotation model on labelled columns and on what trained runs say of columns without labels.",
+    )
+    .option(
+      "--teacher <run...>",
+      "run folders that teach; their mean is learnt (--resume: the recorded ones)",
+      [],
+    )
+    .option(
+      "--unlabelled <dir...>",
+      "folders of labelled tables whose training tables are read without their labels",
+      [],
+    )
+    .option("--unlabelled-task <task>", "which labels' tables those are: cta or cpa (default: --task)")
+    .action(async (flags: TrainFlags & DistillFlags) => {
+      await runTraining(command, flags, async (common) => {
+        const given = settingsFrom(command, settings);
+        const recorded = flags.resume ? (await readRunConfig(flags.out)).distill : undefined;
+        const task = flags.unlabelledTask ?? flags.task;
+        const unlabelled =
+          (recorded?.unlabelled as DataSource[] | undefined) ??
+          flags.unlabelled.map((dir) => folderSource(dir, task));
+        using scope = new Scope();
+        const teachers: LoadedRun[] = [];
+        for (const run of (recorded?.teachers as string[] | undefined) ?? flags.teacher)
+          teachers.push(scope.keep(await loadRun(run, { name: run })));
+        const { model, outcome } = await distill({ ...common, ...given, teachers, unlabelled });
         model.dispose();
         return outcome;
       });
@@ -128,6 +181,17 @@ function trainingCommand(train: Command, name: string, settings: z.ZodObject): C
     .option("--resume", "continue the run in --out: its recorded data and options hold")
     .option("--max-tokens <n>", "tokens of a serialised column at most", number)
     .option("--max-context <n>", "context columns at most", number)
+    .option("--target-cells <n>", "cells of the target column at most (default: 8)", number)
+    .option("--context-cells <n>", "cells of a context column at most (default: 3)", number)
+    .option("--cell-bytes <n>", "bytes of a cell at most (default: 48)", number)
+    .option("--context-cell-bytes <n>", "the same of context columns", number)
+    .addOption(
+      new Option("--context-choice <how>", "context columns: by relevance, or a sample").choices([
+        "relevant",
+        "sampled",
+      ]),
+    )
+    .option("--shared-columns", "column-wise: write context columns as targets, so that each is encoded once")
     .option("--headers", "let the model read column headers")
     .option("--quiet", "show no progress")
     .option("--json", "print the outcome as JSON");
@@ -173,12 +237,20 @@ type CommonRun = Pick<
   "dataset" | "dataSource" | "model" | "serialise" | "out" | "resume" | "signal" | "onProgress"
 >;
 
-function serialiseFrom({ maxTokens, maxContext, headers }: TrainFlags) {
-  return {
-    ...(maxTokens === undefined ? {} : { maxTokens }),
-    ...(maxContext === undefined ? {} : { maxContext }),
-    ...(headers === undefined ? {} : { headers }),
-  };
+function serialiseFrom(flags: TrainFlags) {
+  const { maxTokens, maxContext, targetCells, contextCells, cellBytes, contextCellBytes, headers } = flags;
+  return defined({
+    maxTokens,
+    maxContext,
+    targetCells,
+    contextCells,
+    cellBytes,
+    contextCellBytes,
+    headers,
+    choose: flags.contextChoice,
+    shared: flags.sharedColumns,
+    form: flags.columns ? ("columns" as const) : undefined,
+  });
 }
 
 function printOutcome(flags: TrainFlags, outcome: TrainingOutcome): void {

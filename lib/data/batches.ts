@@ -2,13 +2,13 @@ import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
 import { Random } from "./random.js";
-import type { Batch, EncodedExample } from "./types.js";
+import type { Batch, EncodedExample, EncodedSequence } from "./types.js";
 import { Token } from "./vocabulary.js";
 
 export const batchOptions = z.strictObject({
   /** Rows of a batch at most. */
   rows: z.int().min(1).default(64),
-  /** Tokens of a batch at most, padding included; an example that is longer than this makes a batch of its own. */
+  /** Tokens of a batch at most, padding included (column-wise: all columns); an example that is longer than this makes a batch of its own. */
   tokens: z.int().min(1).optional(),
   /**
    * Batches' worth of examples that are sorted by length together: more is less padding. But a column's length tells much about its class,
@@ -99,8 +99,9 @@ export function* evaluationBatches(
   for (const rows of bucket(examples, [...examples.keys()], settings)) yield collate(examples, rows);
 }
 
-/** Cuts examples, sorted by length, into batches within the limits. */
+/** Cuts examples into batches within the limits: sorted by length, or in the given order where they are packed without padding. */
 function bucket(examples: readonly EncodedExample[], order: number[], settings: Settings): number[][] {
+  if (isColumnWise(examples)) return pack(examples, order, settings);
   const byLength = order.sort((a, b) => examples[a]!.ids.length - examples[b]!.ids.length);
   const batches: number[][] = [];
   let open: number[] = [];
@@ -118,8 +119,86 @@ function bucket(examples: readonly EncodedExample[], order: number[], settings: 
   return batches;
 }
 
-/** Right-pads the chosen examples to the longest of them: ids and roles (size, tokens) row-major, PAD and role 0 behind the end. */
+/** Column-wise examples: a batch's tokens are the sum of its columns', of those that examples share once. */
+function pack(examples: readonly EncodedExample[], order: readonly number[], settings: Settings): number[][] {
+  const batches: number[][] = [];
+  let open: number[] = [];
+  let tokens = 0;
+  let seen = new Set<Int32Array>();
+  for (const row of order) {
+    const added = newTokens(examples[row]!, seen);
+    const full =
+      open.length === settings.rows || (settings.tokens !== undefined && tokens + added > settings.tokens);
+    if (full && open.length > 0) {
+      batches.push(open);
+      open = [];
+      tokens = 0;
+      seen = new Set();
+    }
+    open.push(row);
+    tokens += newTokens(examples[row]!, seen);
+    for (const { ids } of columnsOf(examples[row]!)) seen.add(ids);
+  }
+  if (open.length > 0) batches.push(open);
+  return batches;
+}
+
+function columnsOf(example: EncodedExample): EncodedSequence[] {
+  return [example, ...(example.context ?? [])];
+}
+
+function newTokens(example: EncodedExample, seen: ReadonlySet<Int32Array>): number {
+  return columnsOf(example).reduce((sum, { ids }) => sum + (seen.has(ids) ? 0 : ids.length), 0);
+}
+
+function isColumnWise(examples: readonly EncodedExample[]): boolean {
+  return examples[0]?.context !== undefined;
+}
+
+/** One packed row of all columns of the chosen examples, each column once. */
+function collateColumns(examples: readonly EncodedExample[], rows: readonly number[]): Batch {
+  const chosen = rows.map((row) => examples[row]!);
+  const columns: EncodedSequence[] = [];
+  const positions: number[] = [];
+  const indexOf = new Map<Int32Array, number>();
+  const add = (column: EncodedSequence, position: number): number => {
+    const known = indexOf.get(column.ids);
+    if (known !== undefined) return known;
+    indexOf.set(column.ids, columns.length);
+    positions.push(position);
+    return columns.push(column) - 1;
+  };
+  const width = Math.max(0, ...chosen.map(({ context = [] }) => context.length));
+  const context = new Int32Array(rows.length * width).fill(-1);
+  const targets = Int32Array.from(chosen, (example) => add(example, example.position ?? 0));
+  for (const [r, example] of chosen.entries())
+    for (const [i, column] of (example.context ?? []).entries())
+      context[r * width + i] = add(column, column.position);
+  const cuSeqlens = new Int32Array(columns.length + 1);
+  for (const [i, { ids }] of columns.entries()) cuSeqlens[i + 1] = cuSeqlens[i]! + ids.length;
+  const tokens = cuSeqlens[columns.length]!;
+  const batch: Batch = {
+    size: rows.length,
+    tokens,
+    ids: new Int32Array(tokens),
+    roles: new Int32Array(tokens),
+    pool: new Uint8Array(tokens),
+    lengths: Int32Array.from(chosen, ({ ids }) => ids.length),
+    labels: Int32Array.from(chosen, ({ label }) => label),
+    rows: Int32Array.from(rows),
+    columns: { cuSeqlens, targets, context, width, positions: Int32Array.from(positions) },
+  };
+  for (const [i, column] of columns.entries()) {
+    batch.ids.set(column.ids, cuSeqlens[i]!);
+    batch.roles.set(column.roles, cuSeqlens[i]!);
+    batch.pool.set(column.pool, cuSeqlens[i]!);
+  }
+  return batch;
+}
+
+/** Right-pads the chosen examples to the longest of them: ids and roles (size, tokens) row-major, PAD and role 0 behind the end. Column-wise examples are packed. */
 export function collate(examples: readonly EncodedExample[], rows: readonly number[]): Batch {
+  if (isColumnWise(examples)) return collateColumns(examples, rows);
   const size = rows.length;
   const chosen = rows.map((row) => examples[row]!);
   const tokens = Math.max(1, ...chosen.map((example) => example.ids.length));

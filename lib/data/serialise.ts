@@ -4,7 +4,16 @@ import { AegirError } from "../errors.js";
 import { chooseCells, utf8Cut, utf8Prefix } from "./cells.js";
 import { columnVector, contextCandidates, maximalMarginalRelevance } from "./context.js";
 import { Random } from "./random.js";
-import type { Column, Dataset, EncodedExample, LabelledColumn, Split, Table } from "./types.js";
+import type {
+  Column,
+  Dataset,
+  EncodedColumn,
+  EncodedExample,
+  EncodedSequence,
+  LabelledColumn,
+  Split,
+  Table,
+} from "./types.js";
 import { Role, Token } from "./vocabulary.js";
 
 export const serialiserOptions = z.strictObject({
@@ -22,6 +31,20 @@ export const serialiserOptions = z.strictObject({
   contextCells: z.int().min(1).max(1024).default(3),
   /** Bytes of a cell at most. */
   cellBytes: z.int().min(4).max(16_384).default(48),
+  /** The same of context columns; default: `cellBytes`. */
+  contextCellBytes: z.int().min(4).max(16_384).optional(),
+  /**
+   * "sequence": context columns stand before the target in its own sequence. "columns": every column is a sequence of its own, for models
+   * with `columns`; `maxTokens` then holds for each, and no column of a table need be encoded twice.
+   */
+  form: z.enum(["sequence", "columns"]).default("sequence"),
+  /**
+   * Form "columns": a context column is written as it is when it is a target (`targetCells`, `cellBytes`, its role), so that annotating
+   * a table encodes each of its columns once.
+   */
+  shared: z.boolean().default(false),
+  /** "relevant": near the target and unlike each other, by n-grams; "sampled": any, by chance. */
+  choose: z.enum(["relevant", "sampled"]).default("relevant"),
   headers: z.boolean().default(false),
   /** "mean": the head averages the target column's tokens; "decision": it reads the final token alone. */
   pool: z.enum(["mean", "decision"]).default("mean"),
@@ -49,12 +72,15 @@ interface Part {
  *     [CELL bytes CELL bytes … SEP] per context column, the most relevant last; then CPA's subject column; then
  *     CELL bytes CELL bytes … CLS   the target column
  *
- * with `HEADER bytes` before a column's cells where headers are on. Deterministic by seed, table, column and epoch.
+ * with `HEADER bytes` before a column's cells where headers are on. In the form "columns" every one of these columns is a sequence by
+ * itself. Deterministic by seed, table, column and epoch.
  * Column vectors are cached by column object: a table must not be changed once it has been encoded.
  */
 export class Serialiser {
   readonly options: z.output<typeof serialiserOptions>;
   readonly #vectors = new WeakMap<Column, Float32Array>();
+  /** Form "columns": what a column was written as in the latest epoch that asked, by role. */
+  readonly #written = new WeakMap<Column, { epoch: number; byRole: Map<number, EncodedColumn> }>();
 
   /** @throws AegirError ERR_CONFIG */
   constructor(options: SerialiserOptions = {}) {
@@ -69,6 +95,7 @@ export class Serialiser {
    */
   encode(table: Table, at: { column: number; mainColumn?: number }, label = -1, epoch = 0): EncodedExample {
     const { options } = this;
+    if (options.form === "columns") return this.#encodeColumns(table, at, label, epoch);
     const target = columnOf(table, at.column, "column");
     const random = new Random(options.seed, table.name, at.column, epoch);
     const parts: Part[] = [];
@@ -83,7 +110,49 @@ export class Serialiser {
       parts.unshift(this.#part(table.columns[index]!, Role.context, options.contextCells, random));
     }
     parts.push(this.#part(target, Role.target, options.targetCells, random));
-    return this.#write(parts, label);
+    return { ...this.#write(parts), label };
+  }
+
+  #encodeColumns(
+    table: Table,
+    at: { column: number; mainColumn?: number },
+    label: number,
+    epoch: number,
+  ): EncodedExample {
+    const { seed, shuffle, dropRate, shared } = this.options;
+    columnOf(table, at.column, "column");
+    const random = new Random(seed, table.name, at.column, epoch);
+    const context: EncodedColumn[] = [];
+    const excluded = new Set([at.column]);
+    if (at.mainColumn !== undefined) {
+      columnOf(table, at.mainColumn, "mainColumn");
+      excluded.add(at.mainColumn);
+      context.push(this.#column(table, at.mainColumn, Role.subject, epoch));
+    }
+    for (const index of this.#context(table, at.column, excluded, random)) {
+      if (shuffle && random.chance(dropRate)) continue;
+      context.push(this.#column(table, index, shared ? Role.target : Role.context, epoch));
+    }
+    return { ...this.#column(table, at.column, Role.target, epoch), label, context };
+  }
+
+  /** The same object for all who ask in an epoch: batches encode it once. */
+  #column(table: Table, index: number, role: number, epoch: number): EncodedColumn {
+    const column = table.columns[index]!;
+    let written = this.#written.get(column);
+    if (written?.epoch !== epoch) {
+      written = { epoch, byRole: new Map() };
+      this.#written.set(column, written);
+    }
+    let encoded = written.byRole.get(role);
+    if (!encoded) {
+      const { seed, targetCells, contextCells } = this.options;
+      const random = new Random(seed, table.name, index, epoch, role);
+      const part = this.#part(column, role, role === Role.target ? targetCells : contextCells, random);
+      encoded = { ...this.#write([part]), position: index };
+      written.byRole.set(role, encoded);
+    }
+    return encoded;
   }
 
   /** Every labelled column of a split, in its order. */
@@ -113,7 +182,7 @@ export class Serialiser {
 
   /** Indices of the context columns, most relevant first. */
   #context(table: Table, target: number, excluded: ReadonlySet<number>, random: Random): number[] {
-    const { maxContext, maxCandidates, relevance } = this.options;
+    const { maxContext, maxCandidates, relevance, choose } = this.options;
     if (maxContext === 0) return [];
     const candidates = contextCandidates(
       table.columns.length,
@@ -122,6 +191,7 @@ export class Serialiser {
       maxCandidates,
       random,
     ).filter((index) => this.#vector(table.columns[index]!).some((value) => value > 0));
+    if (choose === "sampled") return random.sample(candidates, maxContext);
     const vectors = candidates.map((index) => this.#vector(table.columns[index]!));
     const picked = maximalMarginalRelevance(
       this.#vector(table.columns[target]!),
@@ -142,7 +212,8 @@ export class Serialiser {
   }
 
   #part(column: Column, role: number, count: number, random: Random): Part {
-    const { cellBytes, headers, shuffle, dropRate } = this.options;
+    const { headers, shuffle, dropRate, contextCellBytes = this.options.cellBytes } = this.options;
+    const cellBytes = role === Role.target ? this.options.cellBytes : contextCellBytes;
     const chosen = chooseCells(column, count, shuffle, random);
     if (shuffle && chosen.length > 2 && random.chance(dropRate))
       chosen.length = random.range(2, chosen.length - 1);
@@ -152,18 +223,19 @@ export class Serialiser {
     return { role, header, cells, wanted };
   }
 
-  #write(parts: readonly Part[], label: number): EncodedExample {
+  /** The last part is the target, or the only one. */
+  #write(parts: readonly Part[]): EncodedSequence {
     const budgets = shareBudget(parts, this.options.maxTokens, this.options.targetShare);
     const ids: number[] = [];
     const roles: number[] = [];
     let targetStart = 0;
     for (const [i, part] of parts.entries()) {
-      if (part.role === Role.target) targetStart = ids.length;
-      writePart(part, budgets[i]!, ids, roles);
+      if (i === parts.length - 1) targetStart = ids.length;
+      writePart(part, budgets[i]!, ids, roles, i === parts.length - 1);
     }
     const pool = new Uint8Array(ids.length);
     pool.fill(1, this.options.pool === "mean" ? targetStart : ids.length - 1);
-    return { ids: Int32Array.from(ids), roles: Int32Array.from(roles), pool, label };
+    return { ids: Int32Array.from(ids), roles: Int32Array.from(roles), pool };
   }
 }
 
@@ -200,8 +272,8 @@ function shareBudget(parts: readonly Part[], total: number, targetShare: number)
 /** Fewer bytes than this of a cut cell or header say too little to be worth their token. */
 const SHORTEST_CUT = 3;
 
-function writePart(part: Part, budget: number, ids: number[], roles: number[]): void {
-  const isTarget = part.role === Role.target;
+/** @param last is written however little there is to say: a sequence has at least one token. */
+function writePart(part: Part, budget: number, ids: number[], roles: number[], last: boolean): void {
   let left = budget - 1;
   const append = (special: number, role: number, bytes: Uint8Array): boolean => {
     const piece = utf8Cut(bytes, Math.max(0, left - 1));
@@ -211,9 +283,9 @@ function writePart(part: Part, budget: number, ids: number[], roles: number[]): 
     left -= 1 + piece.length;
     return piece.length === bytes.length;
   };
-  if (budget < 1 || (!isTarget && left < 1 + SHORTEST_CUT)) return;
+  if (budget < 1 || (!last && left < 1 + SHORTEST_CUT)) return;
   if (part.header) append(Token.HEADER, Role.header, part.header);
   for (const cell of part.cells) if (!append(Token.CELL, part.role, cell)) break;
-  ids.push(isTarget ? Token.CLS : Token.SEP);
+  ids.push(part.role === Role.target ? Token.CLS : Token.SEP);
   roles.push(part.role);
 }

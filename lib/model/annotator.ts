@@ -9,7 +9,8 @@ import { AegirModel, createModule, disposable, type ModelRuntime, parseRuntime }
 import type { AnnotatorOutput } from "./types.js";
 
 /**
- * A byte-level column annotation model: byte + role embedding → backbone → mean over poolMask → tanh pooler → classifier
+ * A byte-level column annotation model: byte + role embedding → backbone → mean over poolMask → tanh pooler (→ attention over the
+ * table's columns) → classifier
  * (spec of the heads: docs/model.md).
  *
  *     const model = new AegirForColumnAnnotation({ preset: "tiny", labels: ["city", "price"] }, { seed: 1 });
@@ -30,7 +31,8 @@ export class AegirForColumnAnnotation extends AegirModel<AnnotatorOutput> {
 
   protected override wrap(output: ModelOutput): AnnotatorOutput {
     const pooled = output.pooled as NativeTensor;
-    const { logits, state, routingHidden, ratioLoss } = output;
-    return disposable({ ...output, pooled }, [logits, pooled, state, routingHidden, ratioLoss]);
+    const { logits, ownLogits, state, routingHidden, ratioLoss } = output;
+    const parts = [logits, pooled, state, routingHidden, ratioLoss, ...(ownLogits ? [ownLogits] : [])];
+    return disposable({ ...output, pooled }, parts);
   }
 }

@@ -7,15 +7,24 @@ export interface BatchInputs extends ModelInputs, Disposable {
   dispose(): void;
 }
 
-/** Copies a batch of the data loader into tensors: ids, roles, lengths and pool mask. */
+/** Copies a batch of the data loader into tensors: ids, roles, pool mask, and lengths or, column-wise, where the columns stand. */
 export function batchInput(batch: Batch): BatchInputs {
-  const Tensor = native().Tensor;
-  const shape = [batch.size, batch.tokens];
+  const { Tensor } = native();
+  const { columns, size, tokens } = batch;
+  const shape = columns ? [1, tokens] : [size, tokens];
+  const index = (values: Int32Array, ...sizes: number[]) => Tensor.fromData(values, sizes, "i64");
   const inputs = {
-    inputIds: Tensor.fromData(batch.ids, shape, "i64"),
-    roleIds: Tensor.fromData(batch.roles, shape, "i64"),
-    lengths: Tensor.fromData(batch.lengths, [batch.size], "i64"),
+    inputIds: index(batch.ids, ...shape),
+    roleIds: index(batch.roles, ...shape),
     poolMask: Tensor.fromData(batch.pool, shape, "bool"),
+    ...(columns
+      ? {
+          cuSeqlens: index(columns.cuSeqlens, columns.cuSeqlens.length),
+          targets: index(columns.targets, size),
+          context: index(columns.context, size, columns.width),
+          positions: index(columns.positions, columns.positions.length),
+        }
+      : { lengths: index(batch.lengths, size) }),
   };
   const dispose = () => {
     for (const tensor of Object.values(inputs)) tensor.dispose();

@@ -5,12 +5,14 @@ import type {
   AnnotatorConfig,
   BackboneConfig,
   BlockSpec,
+  ColumnsConfig,
   LoraRanks,
   NgramConfig,
   Pooling,
   StageConfig,
 } from "../native/contract.js";
-import { type ArchLayout, parseLayout } from "./layout.js";
+import { labelFactors } from "./labelFactors.js";
+import { type ArchLayout, type LayoutBlock, parseLayout } from "./layout.js";
 
 /** 256 bytes and the special ids above them. */
 const DEFAULT_VOCABULARY = 264;
@@ -38,6 +40,13 @@ const ngramSchema = z.strictObject({
   buckets: positive.default(65_536),
   /** Channels of a row. */
   width: positive.default(48),
+});
+
+const columnsSchema = z.strictObject({
+  /** Heads of the attention. */
+  heads: positive.default(3),
+  /** Places of a table that have a learned embedding each, the last for all behind it; 0: the order of columns changes nothing. */
+  positions: z.int().min(0).max(4096).default(0),
 });
 
 const backboneShape = {
@@ -85,6 +94,13 @@ const annotatorSchema = z.strictObject({
     .min(1)
     .readonly()
     .default(["mean"]),
+  /**
+   * Column-wise: each column of a table is a sequence of its own, encoded once, and attention over the embeddings of the table's
+   * other columns stands before the classifier. Default: none.
+   */
+  columns: columnsSchema.optional(),
+  /** Labels such as "Book/name" share the logits of their parts, "Book" and "name", with other labels that have them. */
+  factorLabels: z.boolean().default(false),
 });
 
 export type ModelPreset = NonNullable<z.input<typeof causalLMSchema>["preset"]>;
@@ -111,6 +127,8 @@ export interface ResolvedBackbone {
 export interface ResolvedAnnotator extends ResolvedBackbone {
   labels: string[];
   pooling: Pooling[];
+  columns?: ColumnsConfig;
+  factorLabels?: true;
 }
 
 interface PresetShape {
@@ -127,13 +145,24 @@ const presets: Record<ModelPreset, PresetShape> = {
 
 /** Checks and completes the options of a causal language model. @throws AegirError ERR_CONFIG */
 export function resolveCausalLM(options: CausalLMOptions): ResolvedBackbone {
-  return resolveBackbone(parseOptions("model options", causalLMSchema, options), "rwkv");
+  const resolved = resolveBackbone(parseOptions("model options", causalLMSchema, options), "rwkv");
+  const blocks = parseLayout(resolved.archLayout).flatMap(({ encoder, decoder = [] }) => [
+    ...encoder,
+    ...decoder,
+  ]);
+  if (blocks.some(({ reversed }) => reversed)) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `model options.archLayout: ${JSON.stringify(resolved.archLayout)} has reversed blocks ("<"), which read what a causal language model predicts; they are for annotation models`,
+    );
+  }
+  return resolved;
 }
 
 /** Checks and completes the options of an annotation model. @throws AegirError ERR_CONFIG */
 export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const parsed = parseOptions("model options", annotatorSchema, options);
-  const { labels, numLabels, pooling, ...backbone } = parsed;
+  const { labels, numLabels, pooling, columns, factorLabels, ...given } = parsed;
   if (labels && numLabels !== undefined && labels.length !== numLabels) {
     throw new AegirError(
       "ERR_CONFIG",
@@ -151,7 +180,27 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
   if (repeated !== undefined)
     throw new AegirError("ERR_CONFIG", `model options.labels: '${repeated}' occurs twice`);
-  return { ...resolveBackbone(backbone, "annotation"), labels: [...names], pooling: [...pooling] };
+  const backbone = resolveBackbone(given, "annotation");
+  if (columns && backbone.dModel[0]! % columns.heads !== 0) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `model options.columns.heads: ${columns.heads} does not divide dModel ${backbone.dModel[0]}`,
+    );
+  }
+  if (columns && pooling.includes("context")) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      'model options.pooling: "context" is of models that read the context in the target\'s own sequence; with columns, attention reads it',
+    );
+  }
+  return {
+    ...backbone,
+    labels: [...names],
+    pooling: [...pooling],
+    // Absent where off, as in runs that were saved before there was the option.
+    ...(columns ? { columns } : {}),
+    ...(factorLabels ? { factorLabels } : {}),
+  };
 }
 
 /**
@@ -254,8 +303,8 @@ export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
   const layout = parseLayout(model.archLayout);
   const stage = (i: number): StageConfig => {
     const { encoder, decoder } = layout[i]!;
-    const blocks = (codes: BlockSpec["code"][]) =>
-      codes.map((code) => ({ code, dIntermediate: hidden(model, i, code) }));
+    const blocks = (specs: LayoutBlock[]) =>
+      specs.map(({ code, reversed }) => ({ code, reversed, dIntermediate: hidden(model, i, code) }));
     const own = { dModel: model.dModel[i]!, headSize: model.headSize[i]!, encoder: blocks(encoder) };
     return decoder
       ? { ...own, decoder: blocks(decoder), inner: stage(i + 1), downsample: model.downsample[i]! }
@@ -266,7 +315,9 @@ export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
 }
 
 export function nativeAnnotator(model: ResolvedAnnotator): AnnotatorConfig {
-  return { ...nativeBackbone(model), numLabels: model.labels.length, pooling: model.pooling };
+  const { labels, pooling, columns, factorLabels } = model;
+  const factors = factorLabels ? labelFactors(labels) : undefined;
+  return { ...nativeBackbone(model), numLabels: labels.length, pooling, columns, labelFactors: factors };
 }
 
 function hidden(model: ResolvedBackbone, stage: number, code: BlockSpec["code"]): number {

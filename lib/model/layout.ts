@@ -1,17 +1,21 @@
 import { AegirError } from "../errors.js";
 import type { BlockSpec } from "../native/contract.js";
 
+/** A block's code, and whether it runs over each sequence from its end to its start. */
+export type LayoutBlock = Pick<BlockSpec, "code"> & { reversed: boolean };
+
 /**
  * The shape of a backbone (H-Net's notation). A stage is `[encoder, inner stage, decoder]`, the innermost `[blocks]`;
  * blocks are codes with counts: "w4" is four blocks of RWKV-7 time mix + channel mix, "W2" two of time mix + SwiGLU,
- * "w2W1" both in turn.
+ * "w2W1" both in turn. A "<" before a code reverses its blocks: "w1<w1" is one block from the start to the end of each sequence and
+ * one from the end to the start.
  */
 export type ArchLayout = readonly (string | ArchLayout)[];
 
-/** One stage of a layout, outermost first: the block codes of its encoder (or only stack) and of its decoder. */
+/** One stage of a layout, outermost first: the blocks of its encoder (or only stack) and of its decoder. */
 export interface StageLayout {
-  encoder: BlockSpec["code"][];
-  decoder?: BlockSpec["code"][];
+  encoder: LayoutBlock[];
+  decoder?: LayoutBlock[];
 }
 
 const MAX_STAGES = 32;
@@ -51,17 +55,18 @@ export function parseLayout(layout: ArchLayout): StageLayout[] {
   }
 }
 
-function parseBlocks(text: string): BlockSpec["code"][] {
-  const codes: BlockSpec["code"][] = [];
-  const parts = text.match(/[A-Za-z]\d+/g) ?? [];
+function parseBlocks(text: string): LayoutBlock[] {
+  const blocks: LayoutBlock[] = [];
+  const parts = text.match(/<?[A-Za-z]\d+/g) ?? [];
   if (parts.length === 0 || parts.join("") !== text) {
     throw new AegirError(
       "ERR_CONFIG",
-      `archLayout: "${text}" is not codes with counts, such as "w4" or "w2W1"`,
+      `archLayout: "${text}" is not codes with counts, such as "w4", "w2W1" or "w1<w1"`,
     );
   }
   for (const part of parts) {
-    const code = part[0]!;
+    const reversed = part.startsWith("<");
+    const code = part[reversed ? 1 : 0]!;
     if (code !== "w" && code !== "W") {
       const why = UNSUPPORTED.has(code) ? "is not built in this version" : "is unknown";
       throw new AegirError(
@@ -69,14 +74,14 @@ function parseBlocks(text: string): BlockSpec["code"][] {
         `archLayout: block code "${code}" in "${text}" ${why}; supported: ${SUPPORTED}`,
       );
     }
-    const count = Number(part.slice(1));
+    const count = Number(part.slice(reversed ? 2 : 1));
     if (count < 1 || count > 256) {
       throw new AegirError(
         "ERR_CONFIG",
         `archLayout: "${part}" in "${text}" asks for ${count} blocks, expected 1 to 256`,
       );
     }
-    for (let i = 0; i < count; i++) codes.push(code);
+    for (let i = 0; i < count; i++) blocks.push({ code, reversed });
   }
-  return codes;
+  return blocks;
 }

@@ -13,6 +13,12 @@ export interface ModelInputs {
   cuSeqlens?: NativeTensor;
   /** (B,T) bool, the tokens that are averaged; absent: all valid tokens. */
   poolMask?: NativeTensor;
+  /** Models with `columns`: (R) i64, the sequences to label; absent: all, each without context. Row r of the output is target r. */
+  targets?: NativeTensor;
+  /** (R,k) i64, the sequences that are other columns of a target's table, in any order; -1: none. */
+  context?: NativeTensor;
+  /** (S) i64, the place of each sequence's column in its table; read where `columns.positions` is not 0. */
+  positions?: NativeTensor;
   /** Continues the sequences from here; absent: they start. */
   state?: NativeState;
 }
@@ -73,6 +79,8 @@ export interface AnnotatorOutput extends OutputCommon {
   logits: NativeTensor;
   /** (B,D) embedding after the tanh pooler, without `headResidual`. */
   pooled: NativeTensor;
+  /** Models with `columns`: (B,C) from the target columns alone, for an auxiliary loss; else null. */
+  ownLogits: NativeTensor | null;
 }
 
 export interface CausalLMOutput extends OutputCommon {

@@ -240,6 +240,8 @@ export interface BlockSpec {
   code: "w" | "W";
   /** Hidden width of the channel mix or SwiGLU. */
   dIntermediate: number;
+  /** Runs over each sequence from its end to its start. */
+  reversed?: boolean;
 }
 
 export interface LoraRanks {
@@ -279,6 +281,16 @@ export interface AnnotatorConfig extends BackboneConfig {
   /** What the head reads side by side: mean or max over poolMask, "context": the mean over the other tokens. */
   pooling: Pooling[];
   numLabels: number;
+  /** Attention over a table's columns, each encoded as one sequence; absent: none. */
+  columns?: ColumnsConfig;
+  /** Per label the ids of the factors that it shares with others; absent: labels share nothing. */
+  labelFactors?: number[][];
+}
+
+export interface ColumnsConfig {
+  heads: number;
+  /** Rows of the table of learned positions, the last for all places behind it; 0: none. */
+  positions: number;
 }
 
 /** The recurrent state of a backbone. Names: `stage0.encoder.0.attKv`, `stage0.routing.lastHidden`, … */
@@ -307,6 +319,12 @@ export interface ModelInput {
   cuSeqlens?: NativeTensor;
   /** (B,T) bool, tokens that the annotation head averages; absent: all valid tokens. */
   poolMask?: NativeTensor;
+  /** Column-wise annotators: (R) i64, the sequences that are targets; absent: all, without context. */
+  targets?: NativeTensor;
+  /** (R,k) i64, the sequences that are other columns of a target's table; -1: none. */
+  context?: NativeTensor;
+  /** (S) i64, the place of each sequence's column in its table. */
+  positions?: NativeTensor;
   state?: NativeState;
   /** Of training: zeroes embeddings, and the pooled embedding, with chance `rate` in 0..1; masks follow from `seed` alone. */
   dropout?: { rate: number; seed: number };
@@ -319,8 +337,10 @@ export interface ModelInput {
 }
 
 export interface ModelOutput extends Timed {
-  /** annotator: (B,C); causal LM: (B,T,V). */
+  /** annotator: (B,C), column-wise (R,C); causal LM: (B,T,V). */
   logits: NativeTensor;
+  /** Column-wise annotator: (R,C) from the target columns alone; else null. */
+  ownLogits: NativeTensor | null;
   /** annotator: embedding after the tanh pooler (B,D); null for a causal LM. */
   pooled: NativeTensor | null;
   state: NativeState;
@@ -731,6 +751,18 @@ export interface NativeAddon {
     lane: NativeLane,
     input: CrossEntropyInput,
   ): Promise<{ loss: NativeTensor; logp: NativeTensor } & Timed>;
+  /** loss: scalar, mean over rows of -sum_c q_c log p(c); logits and targets q (R,C). */
+  softCrossEntropy(
+    lane: NativeLane,
+    input: { logits: NativeTensor; targets: NativeTensor },
+  ): Promise<{ loss: NativeTensor } & Timed>;
+  /** average += (1 - decay) (module's parameters - average), both of one geometry. */
+  averageWeights(
+    lane: NativeLane,
+    average: NativeModule,
+    module: NativeModule,
+    decay: number,
+  ): Promise<Timed>;
   /** Scalar sum of x * coefficients (one shape), a constant: its gradient flows into x alone. Masked by coefficient 0. */
   weightedSum(
     lane: NativeLane,

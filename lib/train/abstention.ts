@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { z } from "zod";
 import { ABSTAIN, classificationReport } from "../data/metrics.js";
 import { AegirError } from "../errors.js";
-import { currentDirectory, writeFileAtomic } from "./atomic.js";
+import { writeFileAtomic } from "./atomic.js";
 import type { Prediction } from "./predict.js";
+import { besideWeights } from "./runFolder.js";
 
 /** What the answers should reach on validation: a share of them that is right, or a share of columns that gets one. */
 export type AbstentionTarget = { accuracy: number } | { coverage: number };
@@ -119,8 +119,7 @@ const schema = z.object({
   validation: z.object({ columns: z.int().min(1), coverage: share, selectiveAccuracy: share }),
 });
 
-/** Beside the weights that it was calibrated for: other weights take its place and their folder's. */
-const fileOf = (dir: string) => join(currentDirectory(join(dir, "best")), "abstention.json");
+const fileOf = (dir: string) => besideWeights(dir, "abstention.json");
 
 export async function saveAbstention(dir: string, abstention: Abstention): Promise<void> {
   await writeFileAtomic(fileOf(dir), `${JSON.stringify(abstention, null, 2)}\n`);

@@ -2,6 +2,7 @@ import { type ClassificationReport, classificationReport } from "../data/metrics
 import type { Serialiser } from "../data/serialise.js";
 import type { Dataset, EncodedExample, LabelledColumn, Split, Task } from "../data/types.js";
 import { type SelectiveFigures, selectiveFigures } from "./abstention.js";
+import { expectedCalibrationError } from "./calibration.js";
 import { encodeColumns, knownColumns, thin } from "./examples.js";
 import { type LogitsOf, type Prediction, type PredictOptions, predict } from "./predict.js";
 
@@ -21,6 +22,8 @@ export interface Evaluation extends ClassificationReport {
   split: Split;
   skipped: number;
   columnsPerSecond: number;
+  /** Expected calibration error: how far confidence is from the share of right answers. */
+  calibrationError: number;
   /** Where a threshold was given: the same predictions of a head that abstains below it. */
   abstention?: SelectiveFigures;
 }
@@ -77,7 +80,11 @@ export function scored(
     predictions.map((prediction) => prediction.label),
     labels,
   );
-  const evaluation = { task, split, skipped, ...report, columnsPerSecond };
+  const calibrationError = expectedCalibrationError(
+    predictions.map(({ confidence }) => confidence),
+    predictions.map(({ label }, i) => label === truth[i]),
+  );
+  const evaluation = { task, split, skipped, ...report, columnsPerSecond, calibrationError };
   if (abstainBelow === undefined) return evaluation;
   return { ...evaluation, abstention: selectiveFigures(predictions, truth, labels, abstainBelow) };
 }

@@ -71,10 +71,17 @@ export function thin<T>(items: readonly T[], limit: number): T[] {
   return Array.from({ length: limit }, (_, i) => items[Math.floor((i * items.length) / limit)]!);
 }
 
+/** A column that needs no label; CPA: with its subject column. */
+export interface UnlabelledColumn {
+  table: Table;
+  column: number;
+  mainColumn?: number;
+}
+
 /** Encodes columns without labels, without holding the event loop up. */
 export async function encodeTargets(
   serialiser: Serialiser,
-  targets: readonly { table: Table; column: number; mainColumn?: number }[],
+  targets: readonly UnlabelledColumn[],
   epoch = 0,
 ): Promise<EncodedExample[]> {
   const examples: EncodedExample[] = [];

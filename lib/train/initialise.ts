@@ -6,7 +6,7 @@ import { restoreModule, storeModule } from "./tensors.js";
 
 /**
  * Copies the weights of a run's model into a model of the same backbone: all of them, the pooler only where both pool alike,
- * the classifier only where both have the same labels. A pretraining run gives embedding and backbone; the head keeps its initial values.
+ * the attention over columns where both have the same, the classifier where both have the same labels. A pretraining run gives embedding and backbone; the head keeps its initial values.
  * @throws AegirError ERR_CHECKPOINT where the backbones differ, naming the first difference
  */
 export async function initialiseFrom(model: AegirForColumnAnnotation, dir: string): Promise<void> {
@@ -20,10 +20,13 @@ export async function initialiseFrom(model: AegirForColumnAnnotation, dir: strin
     );
   }
   const { groups } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
-  const same = (what: "labels" | "pooling") =>
+  const same = (what: "labels" | "pooling" | "columns" | "factorLabels") =>
     "labels" in source && firstDifference(source[what], model.options[what]) === null;
+  const sameHead = same("labels") && same("factorLabels");
   const keepsOwn = (name: string) =>
-    (name.startsWith("classifier.") && !same("labels")) || (name.startsWith("pooler.") && !same("pooling"));
+    (/^(classifier|ownClassifier)\./.test(name) && !sameHead) ||
+    (name.startsWith("columns.") && !same("columns")) ||
+    (name.startsWith("pooler.") && !same("pooling"));
   const weights = storeModule(model.native);
   let copied = 0;
   for (const [name, tensor] of groups.model!) {
@@ -45,6 +48,13 @@ export async function initialiseFrom(model: AegirForColumnAnnotation, dir: strin
 
 /** What decides the shapes of embedding and backbone. */
 function backbone(options: ResolvedBackbone | ResolvedAnnotator): Partial<ResolvedAnnotator> {
-  const { labels: _, init: __, pooling: ___, ...rest } = options as ResolvedAnnotator;
+  const {
+    labels: _,
+    init: __,
+    pooling: ___,
+    columns: ____,
+    factorLabels: _____,
+    ...rest
+  } = options as ResolvedAnnotator;
   return rest;
 }

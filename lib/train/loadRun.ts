@@ -4,6 +4,7 @@ import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, ModelRuntime } from "../model/index.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
 import { Lane } from "../tensor/lane.js";
+import { type Calibration, calibrated, readCalibration } from "./calibration.js";
 import { type LogitsOf, modelLogits } from "./predict.js";
 import { type RunConfig, readRunConfig } from "./runFolder.js";
 import { swarmLogits } from "./swarmPredict.js";
@@ -20,7 +21,10 @@ export interface LoadedRun extends Disposable {
   model: AegirForColumnAnnotation;
   /** Null for a single model. */
   swarm: SwarmOrchestrator | null;
+  /** Calibrated where the run is. */
   logitsOf: LogitsOf;
+  /** Chosen on validation by the training; null: none, as in swarms. */
+  calibration: Calibration | null;
   /** Batches that are worth having under way at a time. */
   concurrency: number;
   dispose(): void;
@@ -56,10 +60,11 @@ export async function loadRun(
     const { swarm, dispose } = await loadSwarm(dir, config, runtime);
     const { primary: model } = swarm;
     const logitsOf = swarmLogits(swarm);
-    const parts = { labels: model.labels, model, swarm, logitsOf, concurrency: 1 };
+    const parts = { labels: model.labels, model, swarm, logitsOf, calibration: null, concurrency: 1 };
     return { ...shared, ...parts, dispose, [Symbol.dispose]: dispose };
   }
   const model = await loadAnnotatorModel(dir, { name: "model", ...runtime });
+  const calibration = await readCalibration(dir, model.labels.length);
   const { threads } = runtime;
   const lanes =
     laneCount === 1
@@ -74,7 +79,8 @@ export async function loadRun(
     labels: model.labels,
     model,
     swarm: null,
-    logitsOf: modelLogits(model, lanes),
+    logitsOf: calibrated(modelLogits(model, lanes), calibration),
+    calibration,
     // One more than run: the next batch is ready when a lane is free.
     concurrency: laneCount + 1,
     dispose,

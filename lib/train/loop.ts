@@ -30,6 +30,8 @@ export interface Trainee {
   validate?(step: number): Promise<Validation>;
   /** The weights alone. */
   weights(): TensorMap;
+  /** What `validate` judges and the run ends with, where that is not the weights in training: their average. */
+  judgedWeights?(): TensorMap;
   loadWeights(tensors: TensorMap): void;
   /** Optimiser, generators and whatever else, beside the weights. */
   resumeGroups(): Record<string, TensorMap>;
@@ -165,6 +167,11 @@ class Loop {
       if (last || this.state.stopped || step % saveEvery === 0) await this.save();
     }
     if (this.bestWeights && this.keepsBest) this.trainee.loadWeights(this.bestWeights);
+    else if (this.trainee.judgedWeights) this.trainee.loadWeights(this.judgedWeights());
+  }
+
+  private judgedWeights(): TensorMap {
+    return this.trainee.judgedWeights?.() ?? this.trainee.weights();
   }
 
   private get keepsBest(): boolean {
@@ -200,7 +207,7 @@ class Loop {
     if (better) {
       this.state.best = { step, score };
       this.state.stale = 0;
-      this.bestWeights = this.trainee.weights();
+      this.bestWeights = this.judgedWeights();
       if (this.options.dir && this.keepsBest) await this.saveBest(this.options.dir, this.bestWeights);
     } else if (eligible) {
       this.state.stale++;
@@ -231,7 +238,7 @@ class Loop {
       },
       state: this.state,
     });
-    if (!this.keepsBest) await this.saveBest(dir, this.trainee.weights());
+    if (!this.keepsBest) await this.saveBest(dir, this.judgedWeights());
     this.savedStep = this.state.step;
   }
 

@@ -28,7 +28,7 @@ export function loopOptions(defaults: LoopDefaults) {
       .min(0)
       .default(defaults.warmup)
       .describe("steps of linear learning-rate warm-up"),
-    finalLr: z.number().min(0).max(1).default(defaults.finalLr).describe("the cosine ends at lr times this"),
+    finalLr: z.number().min(0).max(1).default(defaults.finalLr).describe("the decay ends at lr times this"),
     weightDecay: z.number().min(0).default(0.01).describe("of the large matrices"),
     optimizer: z
       .enum(["adamw", "muon"])

@@ -17,10 +17,14 @@ export abstract class ModelTrainee<M extends AegirForCausalLM | AegirForColumnAn
   constructor(
     protected readonly model: M,
     protected readonly batches: TrainingBatches,
-    { weightDecay, optimizer }: { weightDecay: number; optimizer: "adamw" | "muon" },
+    { weightDecay, optimizer, beta2 }: { weightDecay: number; optimizer: "adamw" | "muon"; beta2?: number },
   ) {
     this.geometry = model.options;
-    this.optimizer = new AdamW([{ module: model.native }], { weightDecay, matrices: optimizer });
+    this.optimizer = new AdamW([{ module: model.native }], {
+      weightDecay,
+      matrices: optimizer,
+      ...(beta2 === undefined ? {} : { beta2 }),
+    });
   }
 
   abstract step(step: number): Promise<Figures>;

@@ -13,7 +13,14 @@ import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
-import { openRun, type RunConfig, recordedRun, SPECIALIST_ID, startingRun } from "./runFolder.js";
+import {
+  inTodaysOptions,
+  openRun,
+  type RunConfig,
+  recordedRun,
+  SPECIALIST_ID,
+  startingRun,
+} from "./runFolder.js";
 import { SharedCaches } from "./sharedCaches.js";
 import { type AnswerOptions, SpecialistAnswers } from "./specialistAnswers.js";
 import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
@@ -64,6 +71,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   checkSources(specialists, options, init !== undefined || recorded !== null);
   const base = recorded?.serialise ?? specialists[0]!.serialiser.options;
   const serialiser = new Serialiser({ ...base, ...serialise });
+  checkForm(specialists, model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";
   const data = await prepare(dataset, labels, serialiser, options);
@@ -84,7 +92,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
         data: dataSource ?? null,
         swarm: swarmConfig(parts.swarm),
       };
-      await openRun(out, config, recorded);
+      await openRun(out, config, recorded && inTodaysOptions(recorded, parlOptions));
       if (!recorded) await saveSpecialists(out, specialists, dataset.task);
     }
     const own = caches ?? cleanup.keep(new SharedCaches());
@@ -144,6 +152,25 @@ function checkSources(
       "trainParl.freezePrimary: an untrained primary cannot be frozen; give init, the run of a trained one",
     );
   }
+}
+
+/** A swarm's agents read one sequence a column, each its own tokens of it; rows of columns would be others for each. */
+function checkForm(
+  specialists: SpecialistSource[],
+  primary: ParlRun["model"],
+  { options: { form } }: Serialiser,
+): void {
+  const columnWise = specialists.find(({ model }) => model.options.columns);
+  const who = columnWise
+    ? `specialist '${columnWise.id}'`
+    : primary?.columns || form === "columns"
+      ? "the primary"
+      : null;
+  if (who === null) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    `trainParl: ${who} is a column-wise model, and the agents of a swarm read their context in the column's own sequence; train one without columns`,
+  );
 }
 
 /** Encoded examples, and everything that follows from them. */

@@ -37,9 +37,19 @@ export async function predict(
   logitsOf: LogitsOf,
   examples: readonly EncodedExample[],
   classes: number,
-  { rows = 64, concurrency = 1, signal, onProgress, task = "evaluation" }: PredictOptions = {},
+  options: PredictOptions = {},
 ): Promise<Prediction[]> {
-  const predictions = new Array<Prediction>(examples.length);
+  return predictionsOf(await allLogits(logitsOf, examples, classes, options), classes);
+}
+
+/** The logits (examples, classes) in the order of the examples, row-major. @throws AegirError ERR_ABORTED */
+export async function allLogits(
+  logitsOf: LogitsOf,
+  examples: readonly EncodedExample[],
+  classes: number,
+  { rows = 64, concurrency = 1, signal, onProgress, task = "evaluation" }: PredictOptions = {},
+): Promise<Float32Array> {
+  const all = new Float32Array(examples.length * classes);
   const meter = new Meter(task, examples.length, onProgress);
   const batches = evaluationBatches(examples, { rows });
   let done = 0;
@@ -47,9 +57,8 @@ export async function predict(
     for (const batch of batches) {
       if (signal?.aborted) throw new AegirError("ERR_ABORTED", `${task}: interrupted after ${done} columns`);
       const logits = await logitsOf(batch);
-      for (const [i, prediction] of predictionsOf(logits, classes).entries()) {
-        predictions[batch.rows[i]!] = prediction;
-      }
+      for (const [i, row] of batch.rows.entries())
+        all.set(logits.subarray(i * classes, (i + 1) * classes), row * classes);
       done += batch.size;
       meter.report(done);
     }
@@ -58,7 +67,7 @@ export async function predict(
     Array.from({ length: concurrency }, () => takeBatches),
     concurrency,
   );
-  return predictions;
+  return all;
 }
 
 /** The logits of a model by itself; with `lanes`, of a model whose parameters stay, each batch on the lane with the least to do. */

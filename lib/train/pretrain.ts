@@ -3,6 +3,7 @@ import { parseOptions } from "../config.js";
 import { evaluationBatches } from "../data/batches.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Batch, Dataset, EncodedExample, Split } from "../data/types.js";
+import { AegirError } from "../errors.js";
 import { AegirForCausalLM, batchInput, type CausalLMOptions } from "../model/index.js";
 import { native } from "../native/load.js";
 import { defined } from "./defined.js";
@@ -11,7 +12,7 @@ import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
 import { loopOptions, type TrainingRun } from "./loopOptions.js";
 import { backward, ratioTerm } from "./losses.js";
 import { ModelTrainee } from "./modelTrainee.js";
-import { openRun, type RunConfig, recordedRun } from "./runFolder.js";
+import { inTodaysOptions, openRun, type RunConfig, recordedRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
@@ -68,6 +69,12 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
   const recorded = await recordedRun(out, resume, "pretrain");
   const options = parseOptions("pretrain", pretrainOptions, { ...recorded?.options, ...defined(given) });
   const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
+  if (serialiser.options.form === "columns") {
+    throw new AegirError(
+      "ERR_CONFIG",
+      'pretrain: serialise.form "columns" is for annotation models; a language model reads sequences',
+    );
+  }
   const columns = columnsOf(dataset, "train");
   const batches = await TrainingBatches.create((epoch) => encodeTargets(serialiser, columns, epoch), {
     rows: options.batchRows,
@@ -90,7 +97,7 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
       init: null,
       data: dataSource ?? null,
     };
-    if (out) await openRun(out, config, recorded);
+    if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, pretrainOptions));
     using trainee = new PretrainTrainee(model, batches, validation, options);
     const outcome = await runLoop(trainee, {
       task: name,

@@ -2,10 +2,11 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { Serialiser } from "../data/serialise.js";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { ResolvedAnnotator, ResolvedBackbone } from "../model/index.js";
-import { makeFolder, writeFileAtomic, writing } from "./atomic.js";
+import { currentDirectory, makeFolder, writeFileAtomic, writing } from "./atomic.js";
 import { firstDifference, hasCheckpoint } from "./checkpoint.js";
 import type { MetricValue } from "./metricsLog.js";
 
@@ -15,8 +16,8 @@ import type { MetricValue } from "./metricsLog.js";
  *     config.json          what was trained, on what and how
  *     metrics.jsonl        one JSON line per step and validation
  *     checkpoint/          where `--resume` continues
- *     best/                the weights that `evaluate` and `annotate` use; with abstention.json, the threshold on confidence that
- *                          was calibrated for them, where one was asked for
+ *     best/                the weights that `evaluate` and `annotate` use; beside them what belongs to them alone: calibration.json,
+ *                          and abstention.json, the threshold on confidence, where one was asked for
  *     specialists/<id>/    swarms: each frozen specialist as a run folder of its own
  *     summary.md, *.svg    the report
  *     lock                 while a training runs: its process
@@ -35,6 +36,8 @@ export interface RunConfig {
   /** Where the data came from, for people and for the commands; null: given in memory. */
   data: { [key: string]: MetricValue } | null;
   swarm?: { [key: string]: MetricValue };
+  /** Distilled models: the runs that taught, the folders of unlabelled tables, and the share of steps that learn from them. */
+  distill?: { [key: string]: MetricValue };
 }
 
 const FORMAT = 1;
@@ -106,6 +109,15 @@ export async function recordedRun(
   throw new AegirError("ERR_CONFIG", `${dir} holds a run of kind ${config.kind}, expected ${kind}`);
 }
 
+/** A recorded run in today's options: one that came later had its default then. @param schema of the training's options */
+export function inTodaysOptions(recorded: RunConfig, schema: z.ZodObject): RunConfig {
+  return {
+    ...recorded,
+    options: schema.parse(recorded.options) as RunConfig["options"],
+    serialise: new Serialiser(recorded.serialise).options,
+  };
+}
+
 /** The run folders of a folder, as a demo's. */
 async function runsIn(dir: string): Promise<string[]> {
   const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
@@ -152,6 +164,11 @@ export async function startingRun(
 ): Promise<string | null> {
   if (!recorded) return init ?? null;
   return (await hasCheckpoint(join(dir!, "checkpoint"))) ? null : recorded.init;
+}
+
+/** A file that belongs to the run's usable weights: with others in their place it is gone. */
+export function besideWeights(dir: string, name: string): string {
+  return join(currentDirectory(join(dir, "best")), name);
 }
 
 /** The folder of a run's usable weights. @throws AegirError ERR_CHECKPOINT where the run has none yet */

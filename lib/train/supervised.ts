@@ -1,58 +1,29 @@
-import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { classificationReport } from "../data/metrics.js";
-import { Random } from "../data/random.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import type { Batch, Dataset, EncodedExample } from "../data/types.js";
-import { AegirForColumnAnnotation, type AnnotatorOptions, batchInput } from "../model/index.js";
-import { native } from "../native/load.js";
+import type { Dataset, EncodedExample } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { AegirForColumnAnnotation, type AnnotatorOptions } from "../model/index.js";
+import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
 import { defined } from "./defined.js";
-import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
+import {
+  encodeColumns,
+  encodeTargets,
+  knownColumns,
+  thin,
+  trainableLabels,
+  type UnlabelledColumn,
+} from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
-import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
-import { labelSmoothing, loopOptions, type TrainingRun } from "./loopOptions.js";
-import { backward, ratioTerm } from "./losses.js";
-import { ModelTrainee } from "./modelTrainee.js";
-import { modelLogits, predict } from "./predict.js";
-import { openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
-import { learningRate } from "./schedule.js";
-import { Scope } from "./tensors.js";
+import { runLoop, type TrainingOutcome } from "./loop.js";
+import type { TrainingRun } from "./loopOptions.js";
+import type { MetricValue } from "./metricsLog.js";
+import { allLogits, modelLogits } from "./predict.js";
+import { inTodaysOptions, openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
+import { type SupervisedOptions, supervisedOptions } from "./supervisedOptions.js";
+import { SupervisedTrainee } from "./supervisedTrainee.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
-export const supervisedOptions = z.strictObject({
-  ...loopOptions({
-    steps: 400,
-    batchRows: 64,
-    lr: 2.5e-3,
-    warmup: 10,
-    finalLr: 0.05,
-    ratioWeight: 0.1,
-    validateEvery: 50,
-    validationColumns: 2000,
-    saveEvery: 50,
-  }),
-  labelSmoothing,
-  dropout: z.number().min(0).lt(1).default(0).describe("chance to drop a value of the embeddings"),
-  augment: z.boolean().default(true).describe("shuffle cells anew each epoch"),
-  dropRate: z
-    .number()
-    .min(0)
-    .max(1)
-    .default(0)
-    .describe("with augmentation: chance to drop some cells of a column, and a context column"),
-  patience: z
-    .number()
-    .int()
-    .min(0)
-    .default(0)
-    .describe("validations without a better macro F1 before it stops; 0: never stops early"),
-  keep: z
-    .enum(["best", "last"])
-    .default("best")
-    .describe("weights to end with: best by validation, or the last"),
-});
-export type SupervisedOptions = z.input<typeof supervisedOptions>;
-export type SupervisedSettings = z.output<typeof supervisedOptions>;
+export { type SupervisedOptions, type SupervisedSettings, supervisedOptions } from "./supervisedOptions.js";
 
 export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   dataset: Dataset;
@@ -61,6 +32,15 @@ export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   serialise?: SerialiserOptions;
   /** Run folder whose weights to start from: pretraining, or another supervised run. */
   init?: string;
+  /** Of distillation (`distill`): columns without labels, and what teachers say of them. */
+  soft?: {
+    columns: readonly UnlabelledColumn[];
+    /** (columns, labels of the training split in the data set's order) row-major. */
+    probabilities: Float32Array;
+    share: number;
+    /** Recorded in config.json. */
+    source: { [key: string]: MetricValue };
+  };
 }
 
 export interface TrainedAnnotator {
@@ -69,6 +49,8 @@ export interface TrainedAnnotator {
   labels: string[];
   serialiser: Serialiser;
   outcome: TrainingOutcome;
+  /** Chosen on the validation columns with the final weights; null where it was not asked for. */
+  calibration: Calibration | null;
 }
 
 /**
@@ -84,6 +66,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     out,
     resume,
     init,
+    soft,
     task,
     dataSource,
     signal,
@@ -106,8 +89,16 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   });
   const batches = await TrainingBatches.create(
     (epoch) => encodeColumns(trainSerialiser, dataset, dataset.splits.train, labels, epoch),
-    { rows: options.batchRows, seed: options.seed },
+    { rows: options.batchRows, tokens: options.batchTokens, seed: options.seed },
   );
+  const softTargets = soft && {
+    ...soft,
+    batches: await TrainingBatches.create((epoch) => encodeTargets(trainSerialiser, soft.columns, epoch), {
+      rows: options.batchRows,
+      tokens: options.batchTokens,
+      seed: options.seed,
+    }),
+  };
   const validationExamples = await encodeColumns(serialiser, dataset, validation, labels);
   const name = task ?? "supervised";
   const model = new AegirForColumnAnnotation(
@@ -115,6 +106,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     { seed: options.seed, threads: options.threads, name },
   );
   try {
+    checkForm(model, serialiser);
     const start = await startingRun(out, init, recorded);
     if (start !== null) await initialiseFrom(model, start);
     const config: RunConfig = {
@@ -125,9 +117,15 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       options,
       init: init ?? null,
       data: dataSource ?? null,
+      ...(soft ? { distill: { ...soft.source, share: soft.share } } : {}),
     };
-    if (out) await openRun(out, config, recorded);
-    using trainee = new SupervisedTrainee(model, batches, validationExamples, options);
+    if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, supervisedOptions));
+    using average =
+      options.ema > 0
+        ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })
+        : null;
+    if (average && start !== null) await initialiseFrom(average, start);
+    using trainee = new SupervisedTrainee(model, average, batches, validationExamples, options, softTargets);
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,
@@ -140,63 +138,40 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       signal,
       onProgress,
     });
-    return { model, labels, serialiser, outcome };
+    const calibration = options.calibrate ? await calibrateModel(model, validationExamples, dataset) : null;
+    if (out && calibration) await saveCalibration(out, calibration);
+    return { model, labels, serialiser, outcome, calibration };
   } catch (error) {
     model.dispose();
     throw error;
   }
 }
 
-class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
-  constructor(
-    model: AegirForColumnAnnotation,
-    batches: TrainingBatches,
-    private readonly validation: EncodedExample[],
-    private readonly options: SupervisedSettings,
-  ) {
-    super(model, batches, options);
-  }
-
-  async step(step: number): Promise<Figures> {
-    const { lr, warmup, steps, finalLr, clipNorm, ratioWeight, labelSmoothing, dropout, seed } = this.options;
-    const batch = await this.batches.next();
-    using scope = new Scope();
-    const dropoutSeed = new Random(seed, "dropout", step).uint32();
-    const inputs = scope.keep(batchInput(batch));
-    const output = scope.keep(
-      await this.model.forward(inputs, { grad: true, dropout: { rate: dropout, seed: dropoutSeed } }),
-    );
-    const labels = scope.keep(native().Tensor.fromData(batch.labels, [batch.size], "i64"));
-    const { lane } = this.model;
-    const entropy = await native().crossEntropy(lane, { logits: output.logits, labels, labelSmoothing });
-    scope.keep(entropy.loss);
-    scope.keep(entropy.logp);
-    await backward(lane, [{ losses: [entropy.loss], weights: [1] }, ratioTerm(output, ratioWeight)]);
-    const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr });
-    const { gradNorm, skipped } = await this.optimizer.step(lane, { lr: rate, clipNorm });
-    return {
-      loss: entropy.loss.item(),
-      ratioLoss: output.ratioLoss.item(),
-      boundaryRates: output.boundaryRates,
-      gradNorm,
-      lr: rate,
-      tokens: sum(batch),
-      skipped,
-    };
-  }
-
-  async validate(): Promise<{ score: number; figures: Figures }> {
-    const { labels } = this.model;
-    const predictions = await predict(modelLogits(this.model), this.validation, labels.length);
-    const { macroF1, microF1 } = classificationReport(
-      this.validation.map((example) => example.label),
-      predictions.map((prediction) => prediction.label),
-      labels,
-    );
-    return { score: macroF1, figures: { macroF1, microF1 } };
-  }
+/** @throws AegirError ERR_CONFIG where the model and the examples are not of one form */
+function checkForm(
+  { options: { columns } }: AegirForColumnAnnotation,
+  { options: { form } }: Serialiser,
+): void {
+  if ((form === "columns") === (columns !== undefined)) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    columns
+      ? `serialise.form: is "${form}", but the model has columns: give form "columns"`
+      : 'serialise.form: "columns" needs a model with columns (--columns)',
+  );
 }
 
-function sum(batch: Batch): number {
-  return batch.lengths.reduce((total, length) => total + length, 0);
+/** @throws AegirError ERR_ABORTED */
+async function calibrateModel(
+  model: AegirForColumnAnnotation,
+  examples: EncodedExample[],
+  dataset: Dataset,
+): Promise<Calibration> {
+  const { labels } = model;
+  const logits = await allLogits(modelLogits(model), examples, labels.length);
+  const counts = labels.map(
+    (label) => dataset.splits.train.filter((column) => column.label === label).length,
+  );
+  const truth = examples.map(({ label }) => label);
+  return calibrate(logits, truth, counts);
 }

@@ -15,7 +15,7 @@ export class TrainingBatches {
   /** @param encode the examples of an epoch, always as many and in the same order */
   static async create(
     encode: (epoch: number) => Promise<EncodedExample[]>,
-    options: { rows: number; seed: number },
+    options: { rows: number; tokens?: number; seed: number },
   ): Promise<TrainingBatches> {
     const encoded = new Map([[0, await encode(0)]]);
     return new TrainingBatches(new BatchIterator((epoch) => encoded.get(epoch)!, options), encode, encoded);

@@ -29,8 +29,25 @@ Napi::Value crossEntropy(const Napi::CallbackInfo& info) {
                  });
 }
 
+Napi::Value softCrossEntropy(const Napi::CallbackInfo& info) {
+  const auto object = objectArg(info[1], "input");
+  auto logits = tensorField(object, "logits"), targets = tensorField(object, "targets");
+  auto work = [logits, targets] {
+    c10::AutoGradMode mode(logits.requires_grad());
+    return model::softCrossEntropy(logits, targets);
+  };
+  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work), [](Napi::Env env, at::Tensor& loss) {
+    auto output = Napi::Object::New(env);
+    output.Set("loss", wrapTensor(env, loss));
+    return output;
+  });
+}
+
 }  // namespace
 
-void registerLoss(Napi::Env, Napi::Object exports) { setFunction<crossEntropy>(exports, "crossEntropy"); }
+void registerLoss(Napi::Env, Napi::Object exports) {
+  setFunction<crossEntropy>(exports, "crossEntropy");
+  setFunction<softCrossEntropy>(exports, "softCrossEntropy");
+}
 
 }  // namespace aegir

@@ -51,7 +51,8 @@ std::vector<BlockSpec> blocksField(const Napi::Object& stage, const char* name) 
     const auto block = objectArg(list.Get(i), std::string(name) + "[" + std::to_string(i) + "]");
     const auto code = stringField(block, "code");
     check(code == "w" || code == "W", ErrorCode::Config, name, ": block code '", code, "', supported: w, W");
-    blocks.push_back({code == "W", integerField(block, "dIntermediate", 1)});
+    blocks.push_back(
+        {code == "W", integerField(block, "dIntermediate", 1), boolField(block, "reversed", false)});
   }
   check(!blocks.empty(), ErrorCode::Config, name, ": expected at least one block");
   return blocks;
@@ -134,11 +135,37 @@ std::vector<model::Pooling> poolingField(const Napi::Object& object) {
   return pooling;
 }
 
+std::vector<std::vector<int64_t>> labelFactorsField(const Napi::Object& object) {
+  std::vector<std::vector<int64_t>> factors;
+  const auto lists = object.Get("labelFactors");
+  if (isAbsent(lists)) return factors;
+  const auto array = arrayArg(lists, "labelFactors");
+  for (uint32_t label = 0; label < array.Length(); ++label) {
+    auto& own = factors.emplace_back();
+    const auto list = arrayArg(array.Get(label), "labelFactors");
+    for (uint32_t i = 0; i < list.Length(); ++i)
+      own.push_back(integerArg(list.Get(i), "labelFactors", 0, 2 * int64_t{array.Length()}));
+  }
+  return factors;
+}
+
+model::HeadConfig headConfig(const Napi::Object& object, int64_t dModel) {
+  model::HeadConfig head{integerField(object, "numLabels", 1), poolingField(object),
+                         labelFactorsField(object)};
+  if (isAbsent(object.Get("columns"))) return head;
+  const auto columns = objectArg(object.Get("columns"), "columns");
+  head.columnHeads = integerField(columns, "heads", 1);
+  head.columnPositions = integerField(columns, "positions", 0);
+  check(dModel % head.columnHeads == 0, ErrorCode::Config, "columns.heads: ", head.columnHeads,
+        " does not divide dModel ", dModel);
+  return head;
+}
+
 std::shared_ptr<torch::nn::Module> makeAnnotator(Napi::Object object, at::Generator generator) {
   const auto config = backboneConfig(object);
   return std::make_shared<model::ColumnAnnotation>(
       model::InitContext{config->init, std::move(generator), config->dtype, config->products}, config,
-      integerField(object, "numLabels", 1), poolingField(object));
+      headConfig(object, config->stages[0].dModel));
 }
 
 std::shared_ptr<torch::nn::Module> makeCausalLM(Napi::Object object, at::Generator generator) {
@@ -189,6 +216,8 @@ InputArgs inputArgs(const Napi::Value& value) {
   args.input.lengths = optionalTensor(object, "lengths");
   args.input.cuSeqlens = optionalTensor(object, "cuSeqlens");
   args.input.poolMask = optionalTensor(object, "poolMask");
+  args.input.table = {optionalTensor(object, "targets"), optionalTensor(object, "context"),
+                      optionalTensor(object, "positions")};
   args.grad = boolField(object, "grad", false);
   args.recompute = recomputeField(object);
   const auto threads = object.Get("threads");
@@ -204,6 +233,7 @@ Napi::Value outputObject(Napi::Env env, model::ModelOutput& output) {
   auto object = Napi::Object::New(env);
   object.Set("logits", wrapTensor(env, output.logits));
   object.Set("pooled", wrapOptionalTensor(env, output.pooled));
+  object.Set("ownLogits", wrapOptionalTensor(env, output.ownLogits));
   object.Set("state", makeHandle<StateHandle>(env, std::move(output.state)));
   object.Set("routingHidden", wrapTensor(env, output.routingHidden));
   object.Set("ratioLoss", wrapTensor(env, output.ratioLoss));
@@ -291,6 +321,23 @@ Napi::Value createState(const Napi::CallbackInfo& info) {
                                  AegirState::fromTensors(config, namedTensorsArg(info[1], "tensors")));
 }
 
+// average += (1 - decay) (weights - average), for every parameter.
+Napi::Value averageWeights(const Napi::CallbackInfo& info) {
+  auto average = moduleArg<Model>(info[1], "average"), source = moduleArg<Model>(info[2], "module");
+  const double decay = numberArg(info[3], "decay");
+  check(decay >= 0 && decay < 1, ErrorCode::Argument, "decay: expected 0 or more and under 1, got ", decay);
+  auto work = [average, source, decay] {
+    c10::NoGradGuard noGrad;
+    auto to = average->parameters();
+    const auto from = source->parameters();
+    check(to.size() == from.size(), ErrorCode::Shape, "average: is of another geometry than module");
+    for (size_t i = 0; i < to.size(); ++i) to[i].lerp_(from[i], 1 - decay);
+    return true;
+  };
+  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work),
+                 [](Napi::Env env, bool&) { return Napi::Object::New(env); });
+}
+
 }  // namespace
 
 void registerModel(Napi::Env env, Napi::Object exports) {
@@ -306,6 +353,7 @@ void registerModel(Napi::Env env, Napi::Object exports) {
   setFunction<modelRest>(exports, "modelRest");
   setFunction<prefixSelectRows>(exports, "prefixSelectRows");
   setFunction<createState>(exports, "createState");
+  setFunction<averageWeights>(exports, "averageWeights");
 }
 
 }  // namespace aegir

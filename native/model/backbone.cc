@@ -14,6 +14,7 @@
 namespace aegir::model {
 
 Prefix Prefix::selectRows(const at::Tensor& rows) const {
+  check(!table.defined(), ErrorCode::Argument, "rows: of a prefix with a table context none can be chosen");
   auto [selected, taken] = selectSequences(packing, rows);
   const auto select = [](const at::Tensor& from, const at::Tensor& index) {
     return from.defined() ? from.index_select(0, index) : from;
@@ -25,7 +26,8 @@ Prefix Prefix::selectRows(const at::Tensor& rows) const {
           select(routingHidden, queuedTo(rows, routingHidden.device())),
           before.selectRows(rows),
           after.selectRows(rows),
-          dropout};
+          dropout,
+          {}};
 }
 
 Stage::Stage(const InitContext& context, const StageConfig& config, bool innermost, int64_t outerWidth)
@@ -104,7 +106,12 @@ PackedInput Backbone::pack(const ModelInput& input) const {
   const auto packing =
       makePacking(input.inputIds.size(0), input.inputIds.size(1), input.lengths, input.cuSeqlens)
           .to(device());
-  if (input.state != nullptr) input.state->validate(*config_, packing.sequences.count);
+  if (input.state != nullptr) {
+    check(!config_->readsAhead(), ErrorCode::Argument,
+          "state: a model with reversed blocks reads each sequence whole and can continue none");
+    input.state->validate(*config_, packing.sequences.count);
+  }
+  input.table.check(packing.sequences.count);
   const auto packed = [&](const at::Tensor& values) {
     return values.defined() ? packing.pack(queuedTo(values, device())) : values;
   };
@@ -114,11 +121,12 @@ PackedInput Backbone::pack(const ModelInput& input) const {
           packed(input.roleIds),
           poolMask.defined() ? poolMask.to(config_->dtype) : poolMask,
           input.state != nullptr ? input.state->to(device()) : AegirState(config_),
-          input.dropout};
+          input.dropout,
+          input.table.to(device())};
 }
 
 at::Tensor Backbone::embed(const PackedInput& input, AegirState& after) const {
-  const auto& [packing, ids, roles, poolWeights, before, dropout] = input;
+  const auto& [packing, ids, roles, poolWeights, before, dropout, table] = input;
   auto h = byteEmbedding_->forward(ids);
   if (roles.defined()) {
     h = h + roleEmbedding_->forward(roles);
@@ -132,7 +140,7 @@ at::Tensor Backbone::embed(const PackedInput& input, AegirState& after) const {
 }
 
 Prefix Backbone::prefix(const PackedInput& input) {
-  const auto& [packing, ids, roles, poolWeights, before, dropout] = input;
+  const auto& [packing, ids, roles, poolWeights, before, dropout, table] = input;
   const auto& sequences = packing.sequences;
   AegirState after(config_);
   auto h = embed(input, after);
@@ -145,7 +153,7 @@ Prefix Backbone::prefix(const PackedInput& input) {
     h = encoder.forward(h, before.stages[0].encoder, after.stages[0].encoder, sequences);
   }
   const auto routingHidden = sequenceMean(h, poolWeights, sequences);
-  return {packing, h, vFirst, poolWeights, routingHidden, before, after, dropout};
+  return {packing, h, vFirst, poolWeights, routingHidden, before, after, dropout, table};
 }
 
 namespace {

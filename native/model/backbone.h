@@ -7,6 +7,7 @@
 
 #include "native/model/block.h"
 #include "native/model/chunking.h"
+#include "native/model/column_attention.h"
 #include "native/model/dropout.h"
 #include "native/model/ngram.h"
 #include "native/model/sequences.h"
@@ -22,6 +23,7 @@ struct ModelInput {
   at::Tensor poolMask;   // (B,T) bool or undefined: all valid tokens
   const AegirState* state = nullptr;
   Dropout dropout;
+  TableContext table;  // of column-wise annotation models
 };
 
 // A checked input on the model's device: what comes after it needs no value on the host until a chunking
@@ -32,6 +34,7 @@ struct PackedInput {
   at::Tensor poolWeights;  // (K) 0/1 or undefined: all
   AegirState before;
   Dropout dropout;
+  TableContext table;
 };
 
 // What is computed up to the first stage's encoder (flat layouts: the first block; of a single block: the
@@ -44,7 +47,9 @@ struct Prefix {
   at::Tensor routingHidden;  // (S,D)
   AegirState before, after;  // `after` is filled as far as the prefix goes
   Dropout dropout;
+  TableContext table;
 
+  // Throws ERR_ARGUMENT where there is a table context: a target's row is more than one sequence.
   Prefix selectRows(const at::Tensor& rows) const;
 };
 

@@ -10,7 +10,8 @@
 namespace aegir::model {
 
 Block::Block(const InitContext& context, const StageConfig& stage, const BlockSpec& spec,
-             LayerPosition position) {
+             LayerPosition position)
+    : reversed_(spec.reversed) {
   norm1_ = register_module("norm1", std::make_shared<Norm>(context, stage.dModel));
   timeMix_ = register_module("timeMix", std::make_shared<TimeMix>(context, stage, position));
   norm2_ = register_module("norm2", std::make_shared<Norm>(context, stage.dModel));
@@ -25,8 +26,15 @@ Block::Block(const InitContext& context, const StageConfig& stage, const BlockSp
 
 at::Tensor Block::forward(const at::Tensor& h, at::Tensor& vFirst, const BlockState& before,
                           BlockState& after, const Sequences& sequences) {
-  const auto mixed = timeMix_->forward(h, norm1_->forward(h), vFirst, before, after, sequences);
-  return feedForward_->forward(mixed, norm2_->forward(mixed), before, after, sequences);
+  const auto turned = [&](const at::Tensor& x) {
+    return reversed_ && x.defined() ? x.index_select(0, sequences.reversal()) : x;
+  };
+  const auto x = turned(h);
+  const bool setsFirst = !vFirst.defined();
+  auto first = turned(vFirst);
+  const auto mixed = timeMix_->forward(x, norm1_->forward(x), first, before, after, sequences);
+  if (setsFirst) vFirst = turned(first);
+  return turned(feedForward_->forward(mixed, norm2_->forward(mixed), before, after, sequences));
 }
 
 Isotropic::Isotropic(const InitContext& context, const StageConfig& stage,

@@ -8,7 +8,8 @@
 
 namespace aegir::model {
 
-// h = h + TimeMix(norm1(h)); h = h + FeedForward(norm2(h)).
+// h = h + TimeMix(norm1(h)); h = h + FeedForward(norm2(h)); reversed: over each sequence from its end to its
+// start, the state after it being that of the first token.
 class Block : public torch::nn::Module {
  public:
   Block(const InitContext& context, const StageConfig& stage, const BlockSpec& spec, LayerPosition position);
@@ -16,6 +17,7 @@ class Block : public torch::nn::Module {
                      const Sequences& sequences);
 
  private:
+  bool reversed_;
   std::shared_ptr<Norm> norm1_, norm2_;
   std::shared_ptr<TimeMix> timeMix_;
   std::shared_ptr<FeedForward> feedForward_;

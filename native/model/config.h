@@ -3,6 +3,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,7 @@ enum class InitScheme { Rwkv, Annotation };
 struct BlockSpec {
   bool swiGlu = false;  // code "W"; else "w", the RWKV-7 channel mix
   int64_t dIntermediate = 0;
+  bool reversed = false;  // runs over each sequence from its end to its start
 };
 
 struct LoraRanks {
@@ -48,6 +50,15 @@ struct BackboneConfig {
   InitScheme init = InitScheme::Annotation;
   c10::ScalarType dtype = c10::ScalarType::Float;
   c10::ScalarType products = c10::ScalarType::Float;  // of the matrix products inside blocks: dtype or bf16
+
+  // Whether some block reads what comes after a token: then no state can continue the sequences.
+  bool readsAhead() const {
+    const auto any = [](const std::vector<BlockSpec>& blocks) {
+      return std::any_of(blocks.begin(), blocks.end(), [](const BlockSpec& block) { return block.reversed; });
+    };
+    return std::any_of(stages.begin(), stages.end(),
+                       [&](const StageConfig& stage) { return any(stage.encoder) || any(stage.decoder); });
+  }
 };
 
 }  // namespace aegir::model

@@ -35,6 +35,13 @@ void checkInput(const at::Tensor& logits, const at::Tensor& labels, double label
 
 }  // namespace
 
+at::Tensor softCrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
+  check(logits.dim() == 2 && logits.numel() > 0 && targets.sizes() == logits.sizes(), ErrorCode::Shape,
+        "targets: expected the shape of logits, (R,C), got ", targets.sizes(), " for ", logits.sizes());
+  const auto q = queuedTo(targets, logits.device()).to(logits.scalar_type());
+  return -(q * at::log_softmax(logits, -1)).sum(1).mean();
+}
+
 std::tuple<at::Tensor, at::Tensor> crossEntropy(const at::Tensor& logits, const at::Tensor& labels,
                                                 double labelSmoothing, const at::Tensor& weights) {
   checkInput(logits, labels, labelSmoothing, weights);

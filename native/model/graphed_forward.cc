@@ -93,6 +93,7 @@ std::string GraphedForward::refusal(const ModelInput& input) const {
   if (config.stages.size() != 1) return "the model chunks: its shapes depend on values";
   if (dynamic_cast<const ColumnAnnotation*>(model_.get()) == nullptr) return "not an annotation model";
   if (input.state != nullptr) return "the input has a state";
+  if (input.table.defined()) return "the input has a table context";
   if (input.dropout.rate != 0) return "dropout draws on the CPU";
   for (const auto* tensor :
        {&input.inputIds, &input.roleIds, &input.lengths, &input.cuSeqlens, &input.poolMask}) {

@@ -38,8 +38,8 @@ std::shared_ptr<BackboneConfig> configOf(size_t stages) {
 std::shared_ptr<Model> modelOf(size_t stages) {
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
   auto model = std::make_shared<ColumnAnnotation>(
-      InitContext{InitScheme::Annotation, generator, at::kDouble}, configOf(stages), 5,
-      std::vector<Pooling>{Pooling::Mean, Pooling::Max, Pooling::Context});
+      InitContext{InitScheme::Annotation, generator, at::kDouble}, configOf(stages),
+      HeadConfig{5, {Pooling::Mean, Pooling::Max, Pooling::Context}});
   for (auto& parameter : model->parameters()) parameter.set_requires_grad(false);
   return model;
 }

@@ -16,7 +16,7 @@
 namespace aegir::model {
 
 bool canGroupBlocks(const BackboneConfig& config) {
-  return config.stages.size() == 1 && config.products == config.dtype;
+  return config.stages.size() == 1 && config.products == config.dtype && !config.readsAhead();
 }
 
 // Copies the weights of one name from all models.
@@ -68,7 +68,7 @@ GroupedBlocks::GroupedBlocks(const std::vector<std::shared_ptr<Model>>& models) 
   for (const auto& model : models) {
     const auto& config = *model->config();
     check(canGroupBlocks(config), ErrorCode::Config,
-          "models to stack: expected flat layouts without another precision");
+          "models to stack: expected flat layouts without another precision or reversed blocks");
     check(config.stages[0].headSize == headSize_ && config.stages[0].encoder.size() == stage.encoder.size(),
           ErrorCode::Config, "models to stack: head sizes or numbers of blocks differ");
   }

@@ -12,7 +12,8 @@
 
 namespace aegir::model {
 
-// Whether a model's blocks can be stacked: a flat layout whose products are of the parameters' own type.
+// Whether a model's blocks can be stacked: a flat layout without reversed blocks whose products are of the
+// parameters' own type.
 bool canGroupBlocks(const BackboneConfig& config);
 
 class GroupedBlocks {

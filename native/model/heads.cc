@@ -6,6 +6,7 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "native/core/error.h"
@@ -27,8 +28,8 @@ ModelOutput Model::rest(const Prefix& prefix, const RestInput& input) {
 ModelOutput Model::finish(const PackedInput& input, const at::Tensor& h, AegirState after) {
   const auto backbone = backbone_->finish(h, std::move(after));
   const Prefix prefix{
-      input.packing, h, at::Tensor(), input.poolWeights, at::Tensor(), input.before, backbone.after,
-      input.dropout};
+      input.packing, h,          at::Tensor(), input.poolWeights, at::Tensor(), input.before, backbone.after,
+      input.dropout, input.table};
   ModelOutput output{at::Tensor(), at::Tensor(), backbone.after, at::Tensor(), backbone.ratioLoss, {}};
   head(backbone, prefix, {}, output);
   return output;
@@ -36,6 +37,9 @@ ModelOutput Model::finish(const PackedInput& input, const at::Tensor& h, AegirSt
 
 CausalLM::CausalLM(const InitContext& context, std::shared_ptr<const BackboneConfig> config)
     : Model(context, config) {
+  check(!config->readsAhead(), ErrorCode::Config,
+        "archLayout: a causal language model can have no reversed blocks: they would read what is to be "
+        "predicted");
   const int64_t d = config->stages[0].dModel;
   head_ = register_module("head", std::make_shared<Linear>(normal(context, {config->vocabSize, d}, 0.02)));
   decoder_ = std::make_unique<const Decoder>(*this, config);
@@ -82,16 +86,49 @@ void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const 
   output.logits = prefix.packing.unpack(head_->forward(backbone.hidden));
 }
 
+namespace {
+
+double inverseRoot(int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); }
+
+}  // namespace
+
 ColumnAnnotation::ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                                   int64_t numLabels, std::vector<Pooling> pooling)
-    : Model(context, config), pooling_(std::move(pooling)) {
-  const int64_t d = config->stages[0].dModel;
-  const auto linear = [&](int64_t in, int64_t out) {
-    return std::make_shared<Linear>(uniform(context, {out, in}, 1 / std::sqrt(static_cast<double>(in))),
-                                    constant(context, {out}, 0));
+                                   const HeadConfig& head)
+    : Model(context, config), pooling_(head.pooling) {
+  const int64_t d = config->stages[0].dModel, in = d * static_cast<int64_t>(pooling_.size());
+  const auto labelHead = [&](const char* name) {
+    return register_module(name, std::make_shared<LabelHead>(context, d, head.numLabels, head.factors));
   };
-  pooler_ = register_module("pooler", linear(d * static_cast<int64_t>(pooling_.size()), d));
-  classifier_ = register_module("classifier", linear(d, numLabels));
+  pooler_ = register_module("pooler", std::make_shared<Linear>(uniform(context, {d, in}, inverseRoot(in)),
+                                                               constant(context, {d}, 0)));
+  classifier_ = labelHead("classifier");
+  if (head.columnHeads == 0) return;
+  attention_ = register_module(
+      "columns", std::make_shared<ColumnAttention>(context, d, head.columnHeads, head.columnPositions));
+  ownClassifier_ = labelHead("ownClassifier");
+}
+
+LabelHead::LabelHead(const InitContext& context, int64_t dModel, int64_t numLabels,
+                     const std::vector<std::vector<int64_t>>& factors) {
+  weight_ = register_parameter("weight", uniform(context, {numLabels, dModel}, inverseRoot(dModel)));
+  bias_ = register_parameter("bias", constant(context, {numLabels}, 0));
+  if (factors.empty()) return;
+  check(static_cast<int64_t>(factors.size()) == numLabels, ErrorCode::Config, "labelFactors: expected ",
+        numLabels, " lists, one a label, got ", factors.size());
+  int64_t count = 0;
+  for (const auto& own : factors)
+    for (const int64_t factor : own) count = std::max(count, factor + 1);
+  factors_ = register_module(
+      "factors", std::make_shared<Linear>(uniform(context, {count, dModel}, inverseRoot(dModel))));
+  membership_ = constant(context, {numLabels, count}, 0);
+  for (int64_t label = 0; label < numLabels; ++label)
+    for (const int64_t factor : factors[static_cast<size_t>(label)]) membership_[label][factor] = 1;
+}
+
+at::Tensor LabelHead::forward(const at::Tensor& x) const {
+  const auto logits = kernels::linear(x, weight_, bias_);
+  if (!factors_) return logits;
+  return kernels::linear(factors_->forward(x), membership_.to(x.device()), logits);
 }
 
 // (S,D)
@@ -109,6 +146,16 @@ void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix
   std::vector<at::Tensor> summaries;
   for (const auto pooling : pooling_) summaries.push_back(summary(backbone.hidden, prefix, pooling));
   output.pooled = at::tanh(pooler_->forward(summaries.size() == 1 ? summaries[0] : at::cat(summaries, 1)));
+  if (attention_) {
+    const auto& table = prefix.table;
+    const auto columns = prefix.dropout(output.pooled, /*stream=*/2);
+    const auto own = table.targets.defined() ? columns.index_select(0, table.targets) : columns;
+    output.ownLogits = ownClassifier_->forward(own);
+    output.pooled = attention_->forward(columns, table);
+  } else {
+    check(!prefix.table.defined(), ErrorCode::Argument,
+          "targets: of a model with column attention alone (option columns)");
+  }
   auto embedding = output.pooled;
   if (headResidual.defined()) {
     check(headResidual.sizes() == embedding.sizes(), ErrorCode::Shape, "headResidual: expected ",

@@ -6,18 +6,20 @@
 
 namespace aegir::model {
 
+// R rows: the targets of a column-wise annotation model, else the sequences.
 struct ModelOutput {
-  at::Tensor logits;  // annotation (S,C); causal LM (B,T,V)
-  at::Tensor pooled;  // annotation (S,D), after the tanh pooler, without headResidual
+  at::Tensor logits;  // annotation (R,C); causal LM (B,T,V)
+  at::Tensor pooled;  // annotation (R,D), after the last tanh, without headResidual
   AegirState state;
   at::Tensor routingHidden;  // (S,D)
   at::Tensor ratioLoss;
   std::vector<double> boundaryRates;
+  at::Tensor ownLogits = {};  // column-wise annotation (R,C): from the target columns alone
 };
 
 struct RestInput {
   std::vector<StageKv> innerKv;
-  at::Tensor headResidual;  // (S,D) or undefined
+  at::Tensor headResidual;  // (R,D) or undefined
 };
 
 class Model : public torch::nn::Module {
@@ -76,11 +78,36 @@ class CausalLM : public Model {
 // others.
 enum class Pooling { Mean, Max, Context };
 
-// One label a sequence: summaries side by side -> tanh pooler -> (+ headResidual) -> classifier.
+// Embedding (R,D) -> logits (R,C): W x + b, and with factors W x + b + A F x, the rows of F being factors
+// that labels share (Book and name of Book/name) and A (C,F) saying which label has which.
+class LabelHead : public torch::nn::Module {
+ public:
+  // factors: (C) lists of each label's factors, or none.
+  LabelHead(const InitContext& context, int64_t dModel, int64_t numLabels,
+            const std::vector<std::vector<int64_t>>& factors);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_, bias_;
+  std::shared_ptr<Linear> factors_;  // F, or null
+  at::Tensor membership_;            // A, no parameter
+};
+
+struct HeadConfig {
+  int64_t numLabels = 0;
+  std::vector<Pooling> pooling{Pooling::Mean};
+  std::vector<std::vector<int64_t>> factors;
+  // Column-wise: heads of the attention over a table's columns, and learned positions; 0 heads: none.
+  int64_t columnHeads = 0, columnPositions = 0;
+};
+
+// One label a sequence: summaries side by side -> tanh pooler -> (+ headResidual) -> classifier. Column-wise,
+// one label a target: the pooler's output is the column's embedding, and attention over the table's other
+// columns stands before the classifier; an own-column head reads the target's embedding alone.
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                   int64_t numLabels, std::vector<Pooling> pooling = {Pooling::Mean});
+                   const HeadConfig& head);
 
  protected:
   void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
@@ -90,7 +117,9 @@ class ColumnAnnotation : public Model {
   at::Tensor summary(const at::Tensor& hidden, const Prefix& prefix, Pooling pooling) const;
 
   std::vector<Pooling> pooling_;
-  std::shared_ptr<Linear> pooler_, classifier_;
+  std::shared_ptr<Linear> pooler_;
+  std::shared_ptr<LabelHead> classifier_, ownClassifier_;
+  std::shared_ptr<ColumnAttention> attention_;  // or null
 };
 
 }  // namespace aegir::model

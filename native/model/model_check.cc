@@ -142,7 +142,7 @@ void timeTraining(int depth) {
     stage.dModel *= 2;
     stage.headSize = 32;
   }
-  ColumnAnnotation model({InitScheme::Annotation, generator, at::kFloat}, config, 28);
+  ColumnAnnotation model({InitScheme::Annotation, generator, at::kFloat}, config, {28});
   ModelInput input{at::randint(0, 256, {64, 64}, generator, at::kLong)};
   for (int i = 0; i < 6; ++i) {
     const auto start = std::chrono::steady_clock::now();

@@ -47,6 +47,12 @@ Sequences Sequences::to(at::Device device) const {
   return {there(cuSeqlens), there(sequenceOf), there(previous), there(last), count, tokens};
 }
 
+at::Tensor Sequences::reversal() const {
+  const auto mirrored =
+      cuSeqlens.narrow(0, 0, count) + cuSeqlens.narrow(0, 1, count) - 1;  // first + last token
+  return mirrored.index_select(0, sequenceOf) - at::arange(tokens, cuSeqlens.options());
+}
+
 Packing Packing::to(at::Device device) const {
   return {sequences.to(device), queuedTo(position, device), batch, tokens};
 }

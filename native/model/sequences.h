@@ -20,6 +20,8 @@ struct Sequences {
   int64_t tokens = 0;   // K
 
   Sequences to(at::Device device) const;
+  // (K) i64: the tokens of each sequence from its last to its first; its own inverse.
+  at::Tensor reversal() const;
 };
 
 Sequences makeSequences(const at::Tensor& cuSeqlens, int64_t tokens);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BatchIterator, type BatchOptions, collate, evaluationBatches } from "../../lib/data/batches.js";
 import { Random } from "../../lib/data/random.js";
-import type { EncodedExample } from "../../lib/data/types.js";
+import type { EncodedColumn, EncodedExample } from "../../lib/data/types.js";
 import { Token } from "../../lib/data/vocabulary.js";
 
 const example = (length: number, label: number): EncodedExample => ({
@@ -115,6 +115,66 @@ describe("batches", () => {
     }).toThrow(/position was 3, but an epoch has 2/);
     expect(() => new BatchIterator(examplesOf([1]), { row: 2 } as BatchOptions)).toThrow(
       /did you mean 'rows'/,
+    );
+  });
+});
+
+describe("column-wise batches", () => {
+  const column = (length: number, position: number): EncodedColumn => ({
+    ids: Int32Array.from({ length }, (_, i) => 100 * position + i),
+    roles: new Int32Array(length).fill(1),
+    pool: new Uint8Array(length).fill(1),
+    position,
+  });
+  // Tables of columns of these lengths, every column a target with the others as context.
+  const examplesOfTable = (sizes: number[]): EncodedExample[] => {
+    const columns = sizes.map(column);
+    return columns.map((own, i) => ({ ...own, label: i, context: columns.filter((_, j) => j !== i) }));
+  };
+
+  it("hold every column of a table once", () => {
+    const batch = collate(examplesOfTable([3, 1, 2]), [0, 1, 2]);
+    expect(batch.size).toBe(3);
+    expect(batch.tokens).toBe(6);
+    expect([...batch.columns!.cuSeqlens]).toEqual([0, 3, 4, 6]);
+    expect([...batch.ids]).toEqual([0, 1, 2, 100, 200, 201]);
+    expect([...batch.columns!.targets]).toEqual([0, 1, 2]);
+    expect([...batch.columns!.context]).toEqual([1, 2, 0, 2, 0, 1]);
+    expect([...batch.columns!.positions]).toEqual([0, 1, 2]);
+    expect([...batch.lengths]).toEqual([3, 1, 2]);
+  });
+
+  it("fill up what a target lacks with -1, and hold targets without any context", () => {
+    const [first, second] = [examplesOfTable([3, 1, 2]), examplesOfTable([4])];
+    const batch = collate([...first, ...second], [1, 3]);
+    expect(batch.columns!.width).toBe(2);
+    expect([...batch.columns!.context.slice(2)]).toEqual([-1, -1]);
+    expect(collate(second, [0]).columns).toMatchObject({ width: 0, context: new Int32Array(0) });
+  });
+
+  it("hold every example once an epoch, and no more tokens than they may", () => {
+    const tables = fc.array(fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1, maxLength: 6 }), {
+      minLength: 1,
+      maxLength: 12,
+    });
+    fc.assert(
+      fc.property(
+        tables,
+        fc.integer({ min: 1, max: 9 }),
+        fc.integer({ min: 1, max: 200 }),
+        (sizes, rows, tokens) => {
+          const examples = sizes.flatMap(examplesOfTable);
+          const batches = [...evaluationBatches(examples, { rows, tokens })];
+          expect(batches.flatMap((batch) => [...batch.rows]).sort((a, b) => a - b)).toEqual([
+            ...examples.keys(),
+          ]);
+          for (const { size, tokens: held, columns } of batches) {
+            expect(size).toBeLessThanOrEqual(rows);
+            if (size > 1) expect(held).toBeLessThanOrEqual(tokens);
+            expect(columns!.cuSeqlens.at(-1)).toBe(held);
+          }
+        },
+      ),
     );
   });
 });

@@ -284,3 +284,66 @@ describe("context", () => {
     expect(wide / narrow).toBeLessThan(3);
   });
 });
+
+describe("the form of columns", () => {
+  const table = tableOf(["Lisbon", "Porto", "Faro"], ["5", "7", "9"], {
+    header: "h",
+    cells: ["x", "y", "z"],
+  });
+  const cut = { form: "columns", choose: "sampled", maxContext: 9, targetCells: 3, contextCells: 2 } as const;
+
+  it("writes every column as a sequence of its own", () => {
+    const example = new Serialiser({ ...cut, contextCellBytes: 4, headers: true }).encode(table, {
+      column: 1,
+    });
+    expect(shown(example)).toEqual(["<CELL>5<CELL>7<CELL>9<CLS>", "3333333"]);
+    expect(example.position).toBe(1);
+    const context = example.context!.map((column) => shown({ ...column, label: -1 }));
+    expect(context.map(([text]) => text.replace(/(<CELL>[A-z]+){2}/, "…"))).toEqual([
+      "…<SEP>",
+      "<HEADER>h…<SEP>",
+    ]);
+    expect(example.context!.map(({ position }) => position)).toEqual([0, 2]);
+    expect(context[0]![0]).toMatch(/Lisb|Port|Faro/);
+    expect(context[0]![1]).toBe("1".repeat(11));
+  });
+
+  it("gives all targets of a table the same context columns, and shared, targets too", () => {
+    for (const shared of [false, true]) {
+      const serialiser = new Serialiser({ ...cut, shared });
+      const [a, b, c] = [0, 1, 2].map((column) => serialiser.encode(table, { column }));
+      expect(a!.context![1]!.ids).toBe(b!.context![1]!.ids);
+      expect(a!.ids === b!.context![0]!.ids).toBe(shared);
+      expect(
+        c!.context!.every(({ roles }) =>
+          roles.every((role) => role === (shared ? Role.target : Role.context)),
+        ),
+      ).toBe(true);
+    }
+  });
+
+  it("marks the subject column of a pair, which always comes along", () => {
+    const serialiser = new Serialiser({ ...cut, maxContext: 0 });
+    const { context } = serialiser.encode(table, { column: 1, mainColumn: 0 });
+    expect(context!.map(({ position, roles }) => [position, roles[0]])).toEqual([[0, Role.subject]]);
+  });
+
+  it("follows from seed and epoch alone, and no sequence is empty", () => {
+    fc.assert(
+      fc.property(tables, options, fc.nat(3), fc.boolean(), (given, settings, epoch, shared) => {
+        const of = () => new Serialiser({ ...settings, ...cut, maxTokens: settings.maxTokens, shared });
+        const [one, two] = [of(), of()];
+        two.encode(given, { column: 0 }, -1, epoch + 1);
+        for (const column of given.columns.keys()) {
+          const example = one.encode(given, { column }, -1, epoch);
+          expect(two.encode(given, { column }, -1, epoch)).toEqual(example);
+          for (const { ids, roles, pool } of [example, ...example.context!]) {
+            expect(ids.length).toBeGreaterThan(0);
+            expect(ids.length).toBeLessThanOrEqual(settings.maxTokens);
+            expect([roles.length, pool.length]).toEqual([ids.length, ids.length]);
+          }
+        }
+      }),
+    );
+  });
+});

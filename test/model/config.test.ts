@@ -6,10 +6,23 @@ const flat = { archLayout: ["w2"], dModel: 64 };
 
 describe("layouts", () => {
   it("nested lists become stages, outermost first", () => {
-    expect(parseLayout(["w2", ["w1", ["w1W2"], "W1"], "w1"])).toEqual([
-      { encoder: ["w", "w"], decoder: ["w"] },
-      { encoder: ["w"], decoder: ["W"] },
-      { encoder: ["w", "W", "W"] },
+    const stages = parseLayout(["w2", ["w1", ["w1W2"], "W1"], "w1"]);
+    const codes = stages.map((stage) =>
+      [stage.encoder, stage.decoder].map((b) => b?.map(({ code }) => code).join("")),
+    );
+    expect(codes).toEqual([
+      ["ww", "w"],
+      ["w", "W"],
+      ["wWW", undefined],
+    ]);
+  });
+
+  it('"<" reverses the blocks of the code behind it', () => {
+    expect(parseLayout(["w1<w2W1"])[0]!.encoder).toEqual([
+      { code: "w", reversed: false },
+      { code: "w", reversed: true },
+      { code: "w", reversed: true },
+      { code: "W", reversed: false },
     ]);
   });
 
@@ -23,6 +36,8 @@ describe("layouts", () => {
   it.each([
     [["x2"], /"x" in "x2" is unknown; supported/],
     [["w"], /"w" is not codes with counts/],
+    [["w1<"], /"w1<" is not codes with counts/],
+    [["<m1"], /block code "m" in "<m1" is not built/],
     [["w2 w2"], /not codes with counts/],
     [["w0"], /asks for 0 blocks/],
     [["w2", "w2"], /neither \["blocks"\] nor/],

@@ -1,5 +1,5 @@
 import type { ResolvedBackbone } from "../../lib/model/index.js";
-import { parseLayout } from "../../lib/model/layout.js";
+import { type LayoutBlock, parseLayout } from "../../lib/model/layout.js";
 import type { NativeTensor } from "../../lib/native/contract.js";
 import { ngramBucket } from "../kernels/ngramBucket.js";
 
@@ -55,20 +55,40 @@ export class PlainModel {
   }
 
   forward(ids: number[], held?: Decisions[]): PlainResult {
+    const result: PlainResult = { logits: [], ratioLoss: 0, decisions: [] };
+    result.logits = this.linear("head", this.hidden(ids, result, held));
+    return result;
+  }
+
+  /** Logits of an annotation head that pools by the mean. */
+  annotate(ids: number[]): number[] {
+    const h = this.hidden(ids, { logits: [], ratioLoss: 0, decisions: [] });
+    const mean = h[0]!.map((_, i) => h.reduce((sum, x) => sum + x[i]!, 0) / h.length);
+    const pooled = this.linear("pooler", [mean])[0]!.map(Math.tanh);
+    return this.linear("classifier", [pooled])[0]!;
+  }
+
+  private hidden(ids: number[], result: PlainResult, held?: Decisions[]): Rows {
     const byte = this.matrix("byteEmbedding.weight");
     const role = this.matrix("roleEmbedding.weight")[0]!;
     const h = ids.map((id, t) => {
       const ngrams = this.ngrams(ids.slice(0, t + 1));
       return Array.from(byte[id]!, (x, i) => x + role[i]! + (ngrams?.[i] ?? 0));
     });
-    const result: PlainResult = { logits: [], ratioLoss: 0, decisions: [] };
-    const out = this.stage(0, h, result, held);
-    const head = this.parameter("head.weight");
-    const [classes, width] = head.shape as [number, number];
-    result.logits = out.map((x) =>
-      Array.from({ length: classes }, (_, c) => dot(head.values.subarray(c * width, (c + 1) * width), x)),
+    return this.stage(0, h, result, held);
+  }
+
+  /** A layer of the head, with its bias where it has one. */
+  private linear(name: string, rows: Rows): Rows {
+    const { shape, values } = this.parameter(`${name}.weight`);
+    const [out, width] = shape as [number, number];
+    const bias = this.parameters.get(`${name}.bias`)?.values;
+    return rows.map((x) =>
+      Array.from(
+        { length: out },
+        (_, c) => dot(values.subarray(c * width, (c + 1) * width), x) + (bias?.[c] ?? 0),
+      ),
     );
-    return result;
   }
 
   /** The embedding of the n-grams at the end of what has been read. */
@@ -138,11 +158,16 @@ export class PlainModel {
     return h.map((_, t) => (t === 0 ? 1 : Math.min(Math.max((1 - dot(query[t - 1]!, key[t]!)) / 2, 0), 1)));
   }
 
-  private stack(name: string, stage: number, codes: readonly string[], input: Rows): Rows {
+  private stack(name: string, stage: number, blocks: readonly LayoutBlock[], input: Rows): Rows {
     let h = input;
     const first: { values?: Rows } = {};
-    for (const [layer, code] of codes.entries()) {
+    const turn = () => {
+      h = h.toReversed();
+      first.values = first.values?.toReversed();
+    };
+    for (const [layer, { code, reversed }] of blocks.entries()) {
       const block = `${name}.${layer}`;
+      if (reversed) turn();
       h = add(
         h,
         this.timeMix(
@@ -157,6 +182,7 @@ export class PlainModel {
         h,
         code === "w" ? this.channelMix(`${block}.channelMix`, x) : this.swiGlu(`${block}.swiGlu`, x),
       );
+      if (reversed) turn();
     }
     return this.norm(`${name}.norm`, h);
   }

@@ -66,7 +66,7 @@ export function annotator(
 }
 
 /** Moves every parameter off its initial value: maps that start at zero or at the identity would hide mistakes. */
-function shake(module: NativeModule, seed: number, dtype: "f32" | "f64", amount: number): void {
+export function shake(module: NativeModule, seed: number, dtype: "f32" | "f64", amount: number): void {
   const generator = new (native().Generator)(seed);
   const tensors = module.stateDict();
   const shaken: Record<string, NativeTensor> = {};

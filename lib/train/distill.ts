@@ -1,0 +1,124 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { siteOf } from "../data/sotab.js";
+import type { Dataset, Table } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { type DataSource, openDataSource } from "./dataSource.js";
+import { encodeTargets, trainableLabels, type UnlabelledColumn } from "./examples.js";
+import type { LoadedRun } from "./loadRun.js";
+import { allLogits } from "./predict.js";
+import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
+
+export const distillOptions = z.strictObject({
+  softShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.6)
+    .describe("share of the steps that learn from what the teachers say, the others learn from labels"),
+});
+export type DistillOptions = z.input<typeof distillOptions>;
+
+export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions {
+  /** Their mean is what is learnt; of the task and the labels of the data. */
+  teachers: readonly LoadedRun[];
+  /** Tables beside the data's own, whose training columns get no label but the teachers'. */
+  unlabelled?: readonly DataSource[];
+}
+
+/**
+ * Distillation (Hinton et al., arXiv:1503.02531) on columns that have no label: those of the training tables, and of other tables.
+ * Some steps learn what the teachers say of such columns, the others learn from the labels. Tables of `unlabelled` whose name or site is
+ * one of the validation or test tables are left out, and so is whatever is not of the training split.
+ * @throws AegirError ERR_CONFIG where there is no teacher or one knows other labels; ERR_DATA where no column is left; as trainSupervised
+ */
+export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
+  const { teachers, unlabelled = [], softShare, ...rest } = run;
+  const { softShare: share } = parseOptions("distill", distillOptions, { softShare });
+  const { dataset, signal, onProgress } = rest;
+  checkTeachers(teachers, dataset);
+  const columns = unlabelledColumns(dataset, await Promise.all(unlabelled.map(openDataSource)));
+  if (columns.length === 0)
+    throw new AegirError(
+      "ERR_DATA",
+      `${dataset.name}: no training table has a column without a label; give unlabelled tables`,
+    );
+  const probabilities = await meanProbabilities(teachers, columns, { signal, onProgress });
+  const source = {
+    teachers: teachers.map(({ dir }) => dir),
+    unlabelled: unlabelled.map((other) => ({ ...other })),
+    columns: columns.length,
+  };
+  return trainSupervised({ ...rest, soft: { columns, probabilities, share, source } });
+}
+
+function checkTeachers(teachers: readonly LoadedRun[], dataset: Dataset): void {
+  const labels = trainableLabels(dataset);
+  if (teachers.length === 0)
+    throw new AegirError("ERR_CONFIG", "distill.teachers: expected at least one, got none");
+  for (const { dir, task, labels: known } of teachers) {
+    if (task !== dataset.task)
+      throw new AegirError(
+        "ERR_CONFIG",
+        `distill.teachers: ${dir} was trained for ${task}, the data is ${dataset.task}`,
+      );
+    const other = labels.find((label, i) => known[i] !== label) ?? known[labels.length];
+    if (other !== undefined) {
+      throw new AegirError(
+        "ERR_CONFIG",
+        `distill.teachers: ${dir} was trained on other labels than ${dataset.name} has ('${other}' is not the same in both)`,
+      );
+    }
+  }
+}
+
+/** Every column without a training label; for CPA paired with the first column of its table. */
+export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]): UnlabelledColumn[] {
+  const labelled = new Map<string, Set<number>>();
+  for (const { table, column } of dataset.splits.train) {
+    const known = labelled.get(table);
+    if (known) known.add(column);
+    else labelled.set(table, new Set([column]));
+  }
+  const held = new Set(
+    [...dataset.splits.validation, ...dataset.splits.test].flatMap(({ table }) => [table, siteOf(table)]),
+  );
+  const apart = (name: string) => !held.has(name) && !held.has(siteOf(name));
+  const tables = new Map<string, Table>();
+  for (const name of labelled.keys()) tables.set(name, dataset.tables.get(name)!);
+  for (const other of others)
+    for (const { table } of other.splits.train) if (apart(table)) tables.set(table, other.tables.get(table)!);
+  const subject = dataset.task === "cpa" ? { mainColumn: 0 } : {};
+  return [...tables].flatMap(([name, table]) =>
+    [...table.columns.entries()].flatMap(([column, { cells }]) => {
+      const takes = !labelled.get(name)?.has(column) && cells.some((cell) => cell.trim() !== "");
+      return takes && !(dataset.task === "cpa" && column === 0) ? [{ table, column, ...subject }] : [];
+    }),
+  );
+}
+
+/** (columns, classes) row-major: the mean over the teachers of their softmax. */
+async function meanProbabilities(
+  teachers: readonly LoadedRun[],
+  columns: readonly UnlabelledColumn[],
+  { signal, onProgress }: Pick<DistillRun, "signal" | "onProgress">,
+): Promise<Float32Array> {
+  const classes = teachers[0]!.labels.length;
+  const mean = new Float32Array(columns.length * classes);
+  for (const { dir, serialiser, logitsOf } of teachers) {
+    const examples = await encodeTargets(serialiser, columns);
+    const logits = await allLogits(logitsOf, examples, classes, {
+      task: `teacher ${dir}`,
+      signal,
+      onProgress,
+    });
+    for (let start = 0; start < logits.length; start += classes) {
+      const row = logits.subarray(start, start + classes);
+      const top = row.reduce((a, b) => Math.max(a, b));
+      const weights = row.map((z) => Math.exp(z - top));
+      const total = weights.reduce((a, b) => a + b);
+      for (const [c, weight] of weights.entries()) mean[start + c]! += weight / total / teachers.length;
+    }
+  }
+  return mean;
+}

@@ -1,0 +1,119 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
+import { generatedSource } from "../../lib/train/dataSource.js";
+import { distill, unlabelledColumns } from "../../lib/train/distill.js";
+import { loadRun } from "../../lib/train/loadRun.js";
+import { readRunConfig } from "../../lib/train/runFolder.js";
+import { trainSupervised } from "../../lib/train/supervised.js";
+import { abortAt, folder, shortColumns, tinyDataset, tinyModel } from "./support.js";
+
+function setOf(
+  splits: Partial<Record<"train" | "validation" | "test", LabelledColumn[]>>,
+  names: string[],
+): Dataset {
+  const column = (text: string) => ({ header: null, cells: [text, ""] });
+  const tables = names.map((name): Table => ({ name, columns: [column("a"), column("b"), column("")] }));
+  return {
+    name: "set",
+    task: "cta",
+    labels: ["x"],
+    tables: new Map(tables.map((table) => [table.name, table])),
+    splits: { train: [], validation: [], test: [], ...splits },
+  };
+}
+const at = (table: string, column = 0): LabelledColumn => ({ table, column, label: "x" });
+
+describe("distillation", () => {
+  test("learns from no column that has a label, and from no table or site of validation and test", () => {
+    const names = [
+      "Book_a.com_May2020_CTA.json.gz",
+      "Book_b.com_May2020_CTA.json.gz",
+      "Book_c.com_May2020_CTA.json.gz",
+    ];
+    const [train, validation, held] = names as [string, string, string];
+    const dataset = setOf({ train: [at(train)], validation: [at(validation)], test: [at(held)] }, names);
+    const others = [
+      "Movie_b.com_May2020_CPA.json.gz",
+      "Movie_c.com_May2020_CPA.json.gz",
+      held,
+      "Movie_d.com_May2020_CPA.json.gz",
+    ];
+    const other = setOf({ train: others.map((name) => at(name)), test: [at("unseen")] }, [
+      ...others,
+      "unseen",
+    ]);
+    const found = unlabelledColumns(dataset, [other]).map(({ table, column }) => [table.name, column]);
+    expect(found).toEqual([
+      [train, 1],
+      [others[3], 0],
+      [others[3], 1],
+    ]);
+  });
+
+  test("a student of one teacher says what it says; the run records who taught, and resumes", async () => {
+    await using dir = await folder();
+    const dataset = await tinyDataset();
+    // Half of the labels are taken away: their columns are what the teacher is asked about.
+    const train = dataset.splits.train.filter((_, i) => i % 2 === 0);
+    const half = { ...dataset, splits: { ...dataset.splits, train } };
+    const [teacher, out] = [join(dir.path, "teacher"), join(dir.path, "student")];
+    const shared = {
+      dataset: half,
+      model: tinyModel,
+      serialise: shortColumns,
+      batchRows: 32,
+      lr: 5e-3,
+      seed: 1,
+    };
+    (await trainSupervised({ ...shared, out: teacher, steps: 30 })).model.dispose();
+    using taught = await loadRun(teacher);
+    const unlabelled = [generatedSource({ seed: 8, tables: 20, rows: 5 })];
+    const run = {
+      ...shared,
+      teachers: [taught],
+      unlabelled,
+      softShare: 1,
+      steps: 12,
+      task: "student",
+      saveEvery: 4,
+    };
+    await expect(distill({ ...run, out, ...abortAt("student", 6) })).rejects.toMatchObject({
+      code: "ERR_ABORTED",
+    });
+    const resumed = await distill({ ...run, out, resume: true });
+    const unbroken = await distill(run);
+    expect(resumed.model.weightsHash()).toBe(unbroken.model.weightsHash());
+    const { distill: recorded } = await readRunConfig(out);
+    expect(recorded).toMatchObject({ teachers: [teacher], share: 1 });
+    expect(recorded!.columns).toBeGreaterThan(0);
+    await expect(trainSupervised({ dataset: half, out, resume: true })).rejects.toThrow(
+      /cannot be resumed: distill/,
+    );
+    resumed.model.dispose();
+    unbroken.model.dispose();
+  });
+
+  test("refuses no teacher, and a teacher of other labels", async () => {
+    await using dir = await folder();
+    const dataset = await tinyDataset();
+    await expect(distill({ dataset, teachers: [] })).rejects.toThrow(
+      /distill\.teachers: expected at least one, got none/,
+    );
+    const teacher = join(dir.path, "teacher");
+    (
+      await trainSupervised({ dataset, model: tinyModel, serialise: shortColumns, steps: 1, out: teacher })
+    ).model.dispose();
+    using taught = await loadRun(teacher);
+    const [first] = dataset.labels;
+    const keep = (columns: LabelledColumn[]) => columns.filter(({ label }) => label !== first);
+    const { train, validation, test: held } = dataset.splits;
+    const fewer = {
+      ...dataset,
+      splits: { train: keep(train), validation: keep(validation), test: keep(held) },
+    };
+    await expect(distill({ dataset: fewer, teachers: [taught] })).rejects.toThrow(
+      /was trained on other labels than/,
+    );
+  });
+});

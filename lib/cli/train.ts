@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
 import type { Task } from "../data/types.js";
 import { writeRunSummary } from "../report/runSummary.js";
+import type { Calibration } from "../train/calibration.js";
 import { type DataSource, folderSource, openDataSource, recordedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
 import { distill, distillOptions } from "../train/distill.js";
@@ -12,7 +13,7 @@ import { type SpecialistSource, trainParl } from "../train/parl.js";
 import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
 import { readRunConfig } from "../train/runFolder.js";
-import { supervisedOptions, trainSupervised } from "../train/supervised.js";
+import { supervisedOptions, type TrainedAnnotator, trainSupervised } from "../train/supervised.js";
 import { Scope } from "../train/tensors.js";
 import { addDataOptions, type DataFlags, sourceFrom } from "./dataOptions.js";
 import { withInterrupt } from "./interrupt.js";
@@ -61,9 +62,9 @@ function addSupervised(train: Command): void {
     .action(async (flags: TrainFlags) => {
       await runTraining(command, flags, async (common) => {
         const given = settingsFrom(command, supervisedOptions);
-        const { model, outcome } = await trainSupervised({ ...common, ...given, init: flags.init });
-        model.dispose();
-        return outcome;
+        const trained = await trainSupervised({ ...common, ...given, init: flags.init });
+        trained.model.dispose();
+        return calibratedOutcome(trained);
       });
     });
 }
@@ -97,9 +98,9 @@ function addDistill(train: Command): void {
         const teachers: LoadedRun[] = [];
         for (const run of (recorded?.teachers as string[] | undefined) ?? flags.teacher)
           teachers.push(scope.keep(await loadRun(run, { name: run })));
-        const { model, outcome } = await distill({ ...common, ...given, teachers, unlabelled });
-        model.dispose();
-        return outcome;
+        const trained = await distill({ ...common, ...given, teachers, unlabelled });
+        trained.model.dispose();
+        return calibratedOutcome(trained);
       });
     });
 }
@@ -200,11 +201,20 @@ function trainingCommand(train: Command, name: string, settings: z.ZodObject): C
   return addSettings(command, settings);
 }
 
+/** What a training command prints. */
+type CommandOutcome = TrainingOutcome & { calibration?: Omit<Calibration, "logPrior"> };
+
+function calibratedOutcome({ outcome, calibration }: TrainedAnnotator): CommandOutcome {
+  if (!calibration) return outcome;
+  const { logPrior: _, ...said } = calibration;
+  return { ...outcome, calibration: said };
+}
+
 /** Opens the data, trains under Ctrl-C, prints the outcome. */
 async function runTraining(
   command: Command,
   flags: TrainFlags,
-  train: (common: CommonRun, note: (text: string) => void) => Promise<TrainingOutcome>,
+  train: (common: CommonRun, note: (text: string) => void) => Promise<CommandOutcome>,
 ): Promise<void> {
   const source = flags.resume ? await recordedSource(flags.out) : sourceFrom(flags);
   const view = progressView({ quiet: flags.quiet });
@@ -253,15 +263,21 @@ function serialiseFrom(flags: TrainFlags) {
   });
 }
 
-function printOutcome(flags: TrainFlags, outcome: TrainingOutcome): void {
+function printOutcome(flags: TrainFlags, outcome: CommandOutcome): void {
   if (flags.json) {
     process.stdout.write(`${JSON.stringify({ out: flags.out, ...outcome })}\n`);
     return;
   }
-  const { steps, best, seconds, lag, stoppedEarly, stopReason } = outcome;
+  const { steps, best, seconds, lag, stoppedEarly, stopReason, calibration } = outcome;
   const score = best ? `, best validation score ${best.score.toFixed(3)} at step ${best.step}` : "";
   const early = stoppedEarly ? ` (stopped early${stopReason ? `: ${stopReason}` : ""})` : "";
   process.stdout.write(
     `${flags.out}: ${steps} steps${early} in ${seconds.toFixed(0)} s${score}; timer lag p99 ${lag.p99.toFixed(1)} ms\n`,
+  );
+  if (!calibration) return;
+  const { priorPower, temperature, macroF1, calibrationError } = calibration;
+  process.stdout.write(
+    `calibrated on validation: prior to the power ${priorPower}, temperature ${temperature.toFixed(2)}; ` +
+      `macro F1 ${macroF1.toFixed(3)}, calibration error ${calibrationError.before.toFixed(3)} -> ${calibrationError.after.toFixed(3)}\n`,
   );
 }

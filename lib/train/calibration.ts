@@ -17,6 +17,8 @@ export interface Calibration {
   priorPower: number;
   /** Log of each class's share of the training columns. */
   logPrior: number[];
+  /** Of the validation columns, with the power of the prior. */
+  macroF1: number;
   /** Expected calibration error on the validation columns, without and with the temperature. */
   calibrationError: { before: number; after: number };
   columns: number;
@@ -27,6 +29,7 @@ const fileOf = (dir: string) => besideWeights(dir, "calibration.json");
 const schema = z.strictObject({
   temperature: z.number().positive(),
   priorPower: z.number(),
+  macroF1: z.number(),
   logPrior: z.array(z.number()),
   calibrationError: z.strictObject({ before: z.number(), after: z.number() }),
   columns: z.number(),
@@ -66,6 +69,7 @@ export function calibrate(
   return {
     temperature,
     priorPower: chosen.priorPower,
+    macroF1: chosen.macroF1,
     logPrior,
     calibrationError: { before: errorAt(1), after: errorAt(temperature) },
     columns: truth.length,

@@ -49,7 +49,7 @@ describe("train, evaluate, annotate", () => {
       expect.arrayContaining(["task", "split", "n", "microF1", "macroF1", "perClass", "columnsPerSecond"]),
     );
     expect(report).toMatchObject({ task: "cta", split: "validation" });
-    expect(report.macroF1).toBeCloseTo(JSON.parse(resumed.stdout).best.score, 10);
+    expect(report.macroF1).toBeCloseTo(JSON.parse(resumed.stdout).calibration.macroF1, 10);
 
     const calibrated = await aegir(["evaluate", "run", "--abstain-coverage", ".5", "--json", "--quiet"], dir);
     expect(calibrated.code, calibrated.stderr).toBe(0);

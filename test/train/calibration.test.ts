@@ -1,3 +1,5 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Random } from "../../lib/data/random.js";
@@ -78,6 +80,7 @@ describe("calibration", () => {
   it("is kept with a run, read back as it was, and refused where damaged or of other classes", async () => {
     await using dir = await folder();
     expect(await readCalibration(dir.path, 3)).toBeNull();
+    await mkdir(join(dir.path, "best"));
     const { logits, truth } = drawn(1, 50, 3, 1);
     const calibration = calibrate(logits, truth, [0, 5, 9]);
     expect(calibration.logPrior.every(Number.isFinite)).toBe(true);

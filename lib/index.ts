@@ -63,6 +63,7 @@ export {
   generatedSource,
   openDataSource,
 } from "./train/dataSource.js";
+export { type DistillRun, distill } from "./train/distill.js";
 export type { Evaluation } from "./train/evaluate.js";
 export {
   calibrateRun,

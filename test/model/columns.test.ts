@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { AegirForColumnAnnotation, type AnnotatorOptions } from "../../lib/model/index.js";
 import type { NativeTensor } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
-import { dispose, expectClose, idTensor, indexTensor, shake, values } from "./support.js";
+import { dispose, expectClose, idTensor, indexTensor, shake, startTensor, values } from "./support.js";
 
 const geometry: AnnotatorOptions = {
   archLayout: ["w1<w1"],
@@ -31,11 +31,10 @@ interface Tables {
 async function run(model: AegirForColumnAnnotation, tables: Tables, grad = false) {
   const { columns, targets, context, positions = columns.map(() => 0) } = tables;
   const width = Math.max(...context.map((row) => row.length));
-  const starts = columns.reduce((ends, column) => [...ends, ends.at(-1)! + column.length], [0]);
   const padded = context.flatMap((row) => [...row, ...new Array<number>(width - row.length).fill(-1)]);
   const inputs = {
     inputIds: idTensor([columns.flat()]),
-    cuSeqlens: indexTensor(starts),
+    cuSeqlens: startTensor(columns),
     targets: indexTensor(targets),
     context: native().Tensor.fromData(Int32Array.from(padded), [context.length, width], "i64"),
     positions: indexTensor(positions),

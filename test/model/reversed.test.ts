@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { AegirForCausalLM, AegirForColumnAnnotation } from "../../lib/model/index.js";
 import { PlainModel, readParameters } from "./reference.js";
-import { dispose, expectClose, idTensor, indexTensor, shake, values } from "./support.js";
+import { dispose, expectClose, idTensor, shake, startTensor, values } from "./support.js";
 
 const shape = { dModel: 32, headSize: 16, numLabels: 5, dtype: "f64", channelMixRatio: 2 } as const;
 
@@ -13,7 +13,7 @@ function annotatorOf(archLayout: string[] | [string, [string], string], seed = 4
 
 async function logitsOf(model: AegirForColumnAnnotation, rows: number[][]): Promise<number[]> {
   const inputIds = idTensor([rows.flat()]);
-  const cuSeqlens = indexTensor(rows.reduce((ends, row) => [...ends, ends.at(-1)! + row.length], [0]));
+  const cuSeqlens = startTensor(rows);
   using output = await model.forward({ inputIds, cuSeqlens });
   dispose(inputIds, cuSeqlens);
   return values(output.logits);

@@ -97,6 +97,13 @@ export function indexTensor(values: readonly number[]): NativeTensor {
   return native().Tensor.fromData(Int32Array.from(values), [values.length], "i64");
 }
 
+/** (S+1) i64: where each of the rows starts, packed one after another. */
+export function startTensor(rows: readonly (readonly number[])[]): NativeTensor {
+  const starts = [0];
+  for (const row of rows) starts.push(starts.at(-1)! + row.length);
+  return indexTensor(starts);
+}
+
 /** Values as plain numbers. */
 export function values(tensor: NativeTensor): number[] {
   return Array.from(tensor.data() as Float32Array, Number);

@@ -151,7 +151,8 @@ function newTokens(example: EncodedExample, seen: ReadonlySet<Int32Array>): numb
   return columnsOf(example).reduce((sum, { ids }) => sum + (seen.has(ids) ? 0 : ids.length), 0);
 }
 
-function isColumnWise(examples: readonly EncodedExample[]): boolean {
+/** Whether examples are packed as columns: of one list all are, or none. */
+export function isColumnWise(examples: readonly EncodedExample[]): boolean {
   return examples[0]?.context !== undefined;
 }
 

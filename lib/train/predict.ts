@@ -1,9 +1,10 @@
-import { evaluationBatches } from "../data/batches.js";
+import { evaluationBatches, isColumnWise } from "../data/batches.js";
 import type { Batch, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation } from "../model/index.js";
 import { batchInput } from "../model/index.js";
 import type { Lane } from "../tensor/lane.js";
+import { defined } from "./defined.js";
 import { runPool } from "./pool.js";
 import { Meter, type ProgressListener } from "./progress.js";
 
@@ -18,11 +19,14 @@ export interface Prediction {
   runnerUpConfidence: number;
 }
 
+/** Tokens of a column-wise batch at most: what one batch of 64 long rows has. */
+const COLUMN_TOKENS = 32_768;
+
 /** The logits (B,C) of a batch, row-major. */
 export type LogitsOf = (batch: Batch) => Promise<Float32Array>;
 
 export interface PredictOptions {
-  /** Rows of a batch at most. */
+  /** Rows of a batch at most; default 64, column-wise 512. */
   rows?: number;
   /** Batches under way at a time, default 1. */
   concurrency?: number;
@@ -47,11 +51,13 @@ export async function allLogits(
   logitsOf: LogitsOf,
   examples: readonly EncodedExample[],
   classes: number,
-  { rows = 64, concurrency = 1, signal, onProgress, task = "evaluation" }: PredictOptions = {},
+  { rows, concurrency = 1, signal, onProgress, task = "evaluation" }: PredictOptions = {},
 ): Promise<Float32Array> {
   const all = new Float32Array(examples.length * classes);
   const meter = new Meter(task, examples.length, onProgress);
-  const batches = evaluationBatches(examples, { rows });
+  // The larger a batch of columns, the more targets share the encoding of their context.
+  const limits = isColumnWise(examples) ? { rows: 512, tokens: COLUMN_TOKENS } : { rows: 64 };
+  const batches = evaluationBatches(examples, { ...limits, ...defined({ rows }) });
   let done = 0;
   const takeBatches = async () => {
     for (const batch of batches) {

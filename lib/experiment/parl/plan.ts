@@ -37,7 +37,7 @@ export function generatedPlan(quick: boolean): ParlPlan {
     together: { fuse: "states", cost: 0.25, epochs: 4, phaseSteps },
     // Nothing else learns, so that its own reward is all that it needs; chosen on validation, as docs/parl.md §8 says.
     router: {
-      cost: 0.11,
+      cost: 0.15,
       epochs: 4,
       routerLr: 2e-2,
       lambdaParallel: 0,

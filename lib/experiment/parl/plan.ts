@@ -37,13 +37,13 @@ export function generatedPlan(quick: boolean): ParlPlan {
     together: { fuse: "states", cost: 0.25, epochs: 4, phaseSteps },
     // Nothing else learns, so that its own reward is all that it needs; chosen on validation, as docs/parl.md §8 says.
     router: {
-      cost: 0.15,
+      cost: 0.25,
       epochs: 4,
       routerLr: 2e-2,
       lambdaParallel: 0,
       lambdaFinish: 0,
       phaseSteps,
-      steps: quick ? 30 : 200,
+      steps: quick ? 30 : 150,
       batchRows: 32,
     },
     columns: quick ? 400 : 1200,

@@ -44,6 +44,8 @@ export interface ParlRun extends ParlOptions, TrainingRun {
   serialise?: SerialiserOptions;
   /** Run whose weights to start from: a model for the primary, or a swarm of the same specialists for all of it. */
   init?: string;
+  /** Of a swarm in `init`, all but its router. */
+  freshRouter?: boolean;
   /** Shared with other trainings of these specialists on these data; they stay the caller's to dispose. */
   caches?: SharedCaches;
   /** Signs of a collapsing router. */
@@ -65,7 +67,7 @@ export interface TrainedSwarm extends Disposable {
  */
 export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const { dataset, specialists, model, serialise, out, resume, init, task, dataSource, ...rest } = run;
-  const { signal, onProgress, onWarning, caches, ...given } = rest;
+  const { signal, onProgress, onWarning, caches, freshRouter, ...given } = rest;
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
   checkSources(specialists, options, init !== undefined || recorded !== null);
@@ -80,7 +82,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const parts = buildSwarm(specialists, geometry, options, name);
   try {
     const start = await startingRun(out, init, recorded);
-    if (start !== null) await initialiseSwarm(parts.swarm, start);
+    if (start !== null) await initialiseSwarm(parts.swarm, start, freshRouter);
     if (out) {
       const config: RunConfig = {
         kind: "parl",

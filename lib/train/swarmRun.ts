@@ -94,8 +94,16 @@ export function restoreSwarm(swarm: SwarmOrchestrator, tensors: TensorMap): void
   for (const [name, module] of Object.entries(swarm.modules())) restoreModule(module, tensors, `${name}.`);
 }
 
-/** Starts a swarm from a swarm's run, or its primary from a model's. @throws AegirError ERR_CHECKPOINT */
-export async function initialiseSwarm(swarm: SwarmOrchestrator, dir: string): Promise<void> {
+/**
+ * Starts a swarm from a swarm's run, or its primary from a model's.
+ * @param freshRouter the swarm keeps the router that it has
+ * @throws AegirError ERR_CHECKPOINT
+ */
+export async function initialiseSwarm(
+  swarm: SwarmOrchestrator,
+  dir: string,
+  freshRouter = false,
+): Promise<void> {
   const { kind } = await readRunConfig(dir);
   if (kind !== "parl") return initialiseFrom(swarm.primary, dir);
   const { groups, geometry } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
@@ -107,7 +115,8 @@ export async function initialiseSwarm(swarm: SwarmOrchestrator, dir: string): Pr
       `${dir} holds a swarm of other geometry: ${path} is ${left} there, ${right} in this one`,
     );
   }
-  restoreSwarm(swarm, groups.model!);
+  const own = freshRouter ? storeModule(swarm.router.native, "router.") : new Map();
+  restoreSwarm(swarm, new Map([...groups.model!, ...own]));
 }
 
 /** What decides the shapes of a swarm's weights; recorded in its checkpoints. */

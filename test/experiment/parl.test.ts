@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type ParlExperiment, runParlExperiment } from "../../lib/experiment/parl/experiment.js";
 import { type ParlReport, summarise } from "../../lib/experiment/parl/summary.js";
+import type { NativeModule } from "../../lib/native/contract.js";
 import { parlText, writeParlReport } from "../../lib/report/parlReport.js";
 import { folderSource, generatedSource } from "../../lib/train/dataSource.js";
 import { loadRun } from "../../lib/train/loadRun.js";
@@ -64,17 +65,21 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   expect(Object.keys(figures.activation)).toContain("people");
   expect(figures.curves.lambdaParallel!.length).toBeGreaterThan(0);
 
-  // All arms of a seed take the same steps, and the router alone leaves its primary as it was.
-  for (const name of ["alone", "together", "random", "router-primary"]) {
+  // All arms of a seed take the same steps, and the router alone leaves the primary as it was.
+  for (const name of ["alone", "together", "random"]) {
     const steps = (await metricsOf(join(dir.path, "whole/runs/seed-1", name))).filter(
       (r) => r.kind === "train",
     );
     expect(steps, name).toHaveLength(4);
   }
-  using before = await loadRun(join(dir.path, "whole/runs/seed-0/router-primary"));
+  using before = await loadRun(join(dir.path, "whole/runs/seed-0/together"));
   using after = await loadRun(join(dir.path, "whole/runs/seed-0/router"));
-  const weights = ({ model }: typeof before) => Object.values(model.native.stateDict())[0]!.data();
-  expect(weights(after)).toEqual(weights(before));
+  const weights = ({ native }: { native: NativeModule }) =>
+    Object.entries(native.stateDict()).map(([name, tensor]) => [name, tensor.data()]);
+  expect(weights(after.model)).toEqual(weights(before.model));
+  expect(weights(after.swarm!.router)).not.toEqual(weights(before.swarm!.router));
+  for (const control of ["all-on", "all-off"])
+    expect(row(`router ${control}`).macroF1).toEqual(row(`together ${control}`).macroF1);
 
   const first = { ...tiny(join(dir.path, "whole")), seeds: 1 };
   const one = await report(first);

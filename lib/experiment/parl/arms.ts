@@ -10,7 +10,6 @@ import { readMetrics } from "../../train/metricsLog.js";
 import { type ParlRun, type SpecialistSource, type TrainedSwarm, trainParl } from "../../train/parl.js";
 import { parlOptions } from "../../train/parlOptions.js";
 import { modelLogits } from "../../train/predict.js";
-import { SharedCaches } from "../../train/sharedCaches.js";
 import { type SupervisedOptions, trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
@@ -125,29 +124,26 @@ export async function trainTogether(
 }
 
 /**
- * The router alone on a frozen primary: first primary and fusion learn under random activation, as many steps as the primary alone,
- * so that the primary is sound under every routing; then nothing but the router learns.
+ * The router alone: primary and fusion are those of the swarm trained together, frozen, and a new router learns from p = .5.
+ * @param together name of that swarm's arm
  */
 export async function trainRouter(
   setting: ArmSetting,
   name: string,
+  together: string,
   context: CellContext,
 ): Promise<ArmResult> {
-  const { plan } = setting;
+  const { router, together: trained } = setting.plan;
   using scope = new Scope();
   const specialists = await loadSpecialists(setting, false, scope);
-  using caches = new SharedCaches();
-  const { fuse, fusionMode } = plan.together;
-  const parts = { fuse, fusionMode, caches };
-  const base = swarmRun(setting, `${name}-primary`, specialists, context);
-  const primary = await trainParl({ ...base, ...parts, ...plan.primary, routingWarmup: 1 });
-  primary[Symbol.dispose]();
-  const run = {
+  const run: ParlRun = {
     ...swarmRun(setting, name, specialists, context),
-    ...plan.router,
-    ...parts,
+    ...router,
+    fuse: trained.fuse,
+    fusionMode: trained.fusionMode,
     freezePrimary: true,
-    init: base.out,
+    init: join(setting.dir, together),
+    freshRouter: true,
   };
   using swarm = await trainParl(run);
   return await swarmResult(setting, swarm, run, context);

@@ -33,8 +33,19 @@ export function generatedPlan(quick: boolean): ParlPlan {
     serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
     specialist: { steps: quick ? 40 : 300, batchRows: 32, lr: 3e-3 },
     primary,
-    together: { fuse: "states", cost: 0.25, phaseSteps },
-    router: { cost: 0.3, phaseSteps, steps: quick ? 30 : 200, batchRows: 32 },
+    // Rollouts are dear and the router's updates are not: several passes over each.
+    together: { fuse: "states", cost: 0.25, epochs: 4, phaseSteps },
+    // Nothing else learns, so that its own reward is all that it needs; chosen on validation, as docs/parl.md §8 says.
+    router: {
+      cost: 0.25,
+      epochs: 4,
+      routerLr: 2e-2,
+      lambdaParallel: 0,
+      lambdaFinish: 0,
+      phaseSteps,
+      steps: quick ? 30 : 150,
+      batchRows: 32,
+    },
     columns: quick ? 400 : 1200,
   };
 }

@@ -77,8 +77,8 @@ export class SeedCells {
       this.arm("alone-all", [together], swarmCost + specialistCost, (setting, context) =>
         trainAlone(setting, "alone-all", this.equalSteps(context, true), context),
       ),
-      this.arm("router", specialists, swarmCost + routerCost, (setting, context) =>
-        trainRouter(setting, "router", context),
+      this.arm("router", [together], routerCost, (setting, context) =>
+        trainRouter(setting, "router", "together", context),
       ),
     ];
   }

@@ -43,7 +43,10 @@ export function countNgrams(cells: readonly string[], options: NgramOptions): Ng
   return { buckets, counts: buckets.map((bucket) => counts.get(bucket)!) };
 }
 
-function chosenCells(cells: readonly string[], { cells: limit, cellCharacters, lowercase }: NgramOptions): string[] {
+function chosenCells(
+  cells: readonly string[],
+  { cells: limit, cellCharacters, lowercase }: NgramOptions,
+): string[] {
   const filled = cells.filter((cell) => cell.trim() !== "");
   const chosen =
     filled.length <= limit
@@ -59,7 +62,11 @@ function unitsOf(text: string, { unit }: NgramOptions): ArrayLike<number> {
   return Array.from(text, (character) => character.codePointAt(0)!);
 }
 
-function countPart(units: ArrayLike<number>, { minN, maxN, buckets }: NgramOptions, counts: Map<number, number>): void {
+function countPart(
+  units: ArrayLike<number>,
+  { minN, maxN, buckets }: NgramOptions,
+  counts: Map<number, number>,
+): void {
   for (let start = 0; start < units.length; start++) {
     let hash = 0x811c9dc5;
     const end = Math.min(maxN, units.length - start);

@@ -1,5 +1,5 @@
 import { AegirError } from "../errors.js";
-import { type Gram, sparseGram } from "./gram.js";
+import { type Gram, gramOf } from "./gram.js";
 import { type SparseRows, transposedTimesDense } from "./sparse.js";
 
 export interface RegressionOptions {
@@ -49,8 +49,8 @@ export async function fitSoftmax(
   labels: ArrayLike<number>,
   classes: number,
   options: RegressionOptions,
-  gram: Gram = sparseGram(x),
 ): Promise<Regression> {
+  using gram = gramOf(x);
   const { rows, bias, iterations, objective } = await fitRows(gram, labels, classes, options);
   return { weight: transposedTimesDense(x, rows, classes), bias, iterations, objective };
 }
@@ -71,7 +71,8 @@ export async function fitRows(
   const history: { step: Point; change: Point; scale: number }[] = [];
   let iterations = 0;
   for (; iterations < maxIterations; iterations++) {
-    if (signal?.aborted) throw new AegirError("ERR_ABORTED", `softmax regression: interrupted after ${iterations} steps`);
+    if (signal?.aborted)
+      throw new AegirError("ERR_ABORTED", `softmax regression: interrupted after ${iterations} steps`);
     if (Math.sqrt(problem.dot(gradient, gradient)) <= small) break;
     const direction = problem.clone(gradient);
     const shares: number[] = [];
@@ -117,7 +118,11 @@ class Problem {
 
   zero(): Point {
     const size = this.gram.rows * this.classes;
-    return { rows: new Float64Array(size), logits: new Float64Array(size), bias: new Float64Array(this.classes) };
+    return {
+      rows: new Float64Array(size),
+      logits: new Float64Array(size),
+      bias: new Float64Array(this.classes),
+    };
   }
 
   clone({ rows, logits, bias }: Point): Point {
@@ -167,7 +172,8 @@ class Problem {
     }
     addTo(rows, at.rows, penalty);
     const logits = await this.gram.multiply(rows, classes);
-    for (let i = 0; i < logits.length; i += classes) for (let k = 0; k < classes; k++) logits[i + k]! += bias[k]!;
+    for (let i = 0; i < logits.length; i += classes)
+      for (let k = 0; k < classes; k++) logits[i + k]! += bias[k]!;
     return { rows, logits, bias };
   }
 
@@ -248,7 +254,8 @@ function addTo(into: Float64Array, from: Float64Array, factor: number): void {
 
 function checkProblem(rows: number, labels: ArrayLike<number>, classes: number, c: number): void {
   if (rows === 0) throw argument("expected at least one row, got none");
-  if (labels.length !== rows) throw argument(`labels: expected one for each of ${rows} rows, got ${labels.length}`);
+  if (labels.length !== rows)
+    throw argument(`labels: expected one for each of ${rows} rows, got ${labels.length}`);
   const odd = Array.from(labels).find((y) => !(Number.isInteger(y) && y >= 0 && y < classes));
   if (odd !== undefined) throw argument(`labels: expected class ids from 0 to ${classes - 1}, got ${odd}`);
   if (!(c > 0 && Number.isFinite(c))) throw argument(`c: expected a number above 0, got ${c}`);

@@ -74,7 +74,7 @@ export function selectRows(x: SparseRows, rows: ArrayLike<number>): SparseRows {
 }
 
 /** X W: (rows, width) of W (columns, width), row-major; added to what `into` holds. */
-export function timesDense(x: SparseRows, w: ArrayLike<number>, width: number, into: Float64Array): Float64Array {
+export function timesDense(x: SparseRows, w: Float64Array, width: number, into: Float64Array): Float64Array {
   const { starts, indices, values } = x;
   for (let row = 0; row < x.rows; row++) {
     const to = row * width;
@@ -88,7 +88,7 @@ export function timesDense(x: SparseRows, w: ArrayLike<number>, width: number, i
 }
 
 /** Xᵀ A: (columns, width) of A (rows, width), row-major. */
-export function transposedTimesDense(x: SparseRows, a: ArrayLike<number>, width: number): Float64Array {
+export function transposedTimesDense(x: SparseRows, a: Float64Array, width: number): Float64Array {
   const { starts, indices, values } = x;
   const out = new Float64Array(x.columns * width);
   for (let row = 0; row < x.rows; row++) {
@@ -100,4 +100,31 @@ export function transposedTimesDense(x: SparseRows, a: ArrayLike<number>, width:
     }
   }
   return out;
+}
+
+/** Xᵀ. */
+export function transposed({ rows, columns, starts, indices, values }: SparseRows): SparseRows {
+  const ends = new Int32Array(columns + 1);
+  for (const column of indices) ends[column + 1]!++;
+  for (let column = 0; column < columns; column++) ends[column + 1]! += ends[column]!;
+  const out: SparseRows = {
+    rows: columns,
+    columns: rows,
+    starts: ends.slice(),
+    indices: new Int32Array(indices.length),
+    values: new Float32Array(values.length),
+  };
+  for (let row = 0; row < rows; row++) {
+    for (let k = starts[row]!; k < starts[row + 1]!; k++) {
+      const at = ends[indices[k]!]!++;
+      out.indices[at] = row;
+      out.values[at] = values[k]!;
+    }
+  }
+  return out;
+}
+
+/** factor · X. */
+export function scaled(x: SparseRows, factor: number): SparseRows {
+  return { ...x, values: x.values.map((value) => factor * value) };
 }

@@ -19,6 +19,9 @@ export class TfIdf {
     for (const [column, bucket] of buckets.entries()) this.columnOf[bucket] = column;
   }
 
+  /** Knows no n-gram. */
+  static readonly none = new TfIdf(0, new Int32Array(0), new Float32Array(0));
+
   static fit(rows: readonly NgramCounts[], hashBuckets: number, minDf: number): TfIdf {
     const df = new Int32Array(hashBuckets);
     for (const { buckets } of rows) for (const bucket of buckets) df[bucket]!++;
@@ -51,7 +54,7 @@ export class TfIdf {
         squares += value * value;
       }
       const length = Math.sqrt(squares);
-      for (const [k, column] of columns.entries()) builder.push(column, values[k]! / length);
+      for (let k = 0; k < columns.length; k++) builder.push(columns[k]!, values[k]! / length);
       builder.endRow();
     }
     return builder.build();

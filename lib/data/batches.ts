@@ -133,6 +133,8 @@ export function collate(examples: readonly EncodedExample[], rows: readonly numb
     labels: new Int32Array(size),
     rows: Int32Array.from(rows),
   };
+  const sources = chosen.flatMap(({ source }) => source ?? []);
+  if (sources.length === size) batch.sources = sources;
   for (const [i, example] of chosen.entries()) {
     batch.ids.set(example.ids, i * tokens);
     batch.roles.set(example.roles, i * tokens);

@@ -83,7 +83,9 @@ export class Serialiser {
       parts.unshift(this.#part(table.columns[index]!, Role.context, options.contextCells, random));
     }
     parts.push(this.#part(target, Role.target, options.targetCells, random));
-    return this.#write(parts, label);
+    const { column, mainColumn } = at;
+    const source = { table, column, ...(mainColumn === undefined ? {} : { mainColumn }) };
+    return { ...this.#write(parts, label), source };
   }
 
   /** Every labelled column of a split, in its order. */

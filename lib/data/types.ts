@@ -40,6 +40,13 @@ export interface Dataset {
   warnings?: string[];
 }
 
+/** A column in its table; with `mainColumn`, a CPA pair. */
+export interface ColumnRef {
+  table: Table;
+  column: number;
+  mainColumn?: number;
+}
+
 /** One column (pair) as bytes: all arrays have the same length T. */
 export interface EncodedExample {
   ids: Int32Array;
@@ -48,6 +55,8 @@ export interface EncodedExample {
   pool: Uint8Array;
   /** Class id, -1 where unknown. */
   label: number;
+  /** What was encoded, for specialists that read columns and not tokens. */
+  source?: ColumnRef;
 }
 
 /** Right-padded rows of similar length. */
@@ -64,4 +73,6 @@ export interface Batch {
   labels: Int32Array;
   /** (size) indices of the examples in the list that was batched. */
   rows: Int32Array;
+  /** (size) where every example says what was encoded. */
+  sources?: ColumnRef[];
 }

@@ -1,14 +1,7 @@
-import type { Column, Table } from "../data/types.js";
+import type { Column, ColumnRef, Table } from "../data/types.js";
 import { countNgrams, type NgramCounts, type NgramOptions } from "./ngrams.js";
 import { besides, type SparseRows, scaled } from "./sparse.js";
 import { TfIdf } from "./tfidf.js";
-
-/** A column in its table; with `mainColumn`, a CPA pair. */
-export interface ColumnRef {
-  table: Table;
-  column: number;
-  mainColumn?: number;
-}
 
 export interface FeatureOptions extends NgramOptions {
   /** Rows that an n-gram must occur in. */

@@ -8,6 +8,8 @@ export interface RegressionOptions {
   /** Relative to the gradient's norm at zero. */
   tolerance?: number;
   maxIterations?: number;
+  /** (n) of the rows' losses; one of weight 0 takes no part, and gets logits all the same. Absent: 1 each. */
+  weights?: ArrayLike<number>;
   signal?: AbortSignal;
 }
 
@@ -55,15 +57,33 @@ export async function fitSoftmax(
   return { weight: transposedTimesDense(x, rows, classes), bias, iterations, objective };
 }
 
-/** The fit by its rows' coefficients A (n,C): weights are Xᵀ A. */
+/** A fit by its rows: weights are Xᵀ `rows`. */
+export interface RowsFit {
+  /** (n,C) */
+  rows: Float64Array;
+  /** (n,C) */
+  logits: Float64Array;
+  /** (C) */
+  bias: Float64Array;
+  iterations: number;
+  objective: number;
+}
+
+/** The fit by its rows' coefficients, of rows that are known by their scalar products alone. */
 export async function fitRows(
   gram: Gram,
   labels: ArrayLike<number>,
   classes: number,
-  { c, tolerance = 1e-3, maxIterations = 200, signal }: RegressionOptions,
-): Promise<{ rows: Float64Array; bias: Float64Array; iterations: number; objective: number }> {
+  { c, tolerance = 1e-2, maxIterations = 200, weights, signal }: RegressionOptions,
+): Promise<RowsFit> {
   checkProblem(gram.rows, labels, classes, c);
-  const problem = new Problem(gram, Int32Array.from(labels), classes, 1 / c);
+  const problem = new Problem(
+    gram,
+    Int32Array.from(labels),
+    classes,
+    1 / c,
+    Float64Array.from(weights ?? new Float64Array(labels.length).fill(1)),
+  );
   const at = problem.zero();
   let value = problem.value(at.logits, 0);
   let gradient = await problem.gradient(at);
@@ -100,7 +120,7 @@ export async function fitRows(
     if (history.length > MEMORY) history.shift();
     gradient = next;
   }
-  return { rows: at.rows, bias: at.bias, iterations, objective: value };
+  return { ...at, iterations, objective: value };
 }
 
 /** The objective over points, and the algebra on them. */
@@ -112,6 +132,7 @@ class Problem {
     private readonly labels: Int32Array,
     private readonly classes: number,
     private readonly penalty: number,
+    private readonly weights: Float64Array,
   ) {
     this.probabilities = new Float64Array(gram.rows * classes);
   }
@@ -156,9 +177,9 @@ class Problem {
     return this.dot(p, p) - p.bias.reduce((sum, b) => sum + b * b, 0);
   }
 
-  /** Loss at logits, with the penalty of `squared` = ‖W‖²; leaves the probabilities. */
+  /** Loss at logits, with the penalty of `squared` = ‖W‖²; leaves the probabilities, times the rows' weights. */
   value(logits: Float64Array, squared: number): number {
-    return crossEntropy(logits, this.labels, this.classes, this.probabilities) + (this.penalty / 2) * squared;
+    return crossEntropy(logits, this.labels, this.weights, this.probabilities) + (this.penalty / 2) * squared;
   }
 
   /** At the probabilities that the last `value` left, which must be those of `at`. */
@@ -167,7 +188,7 @@ class Problem {
     const bias = new Float64Array(classes);
     const rows = this.probabilities.slice();
     for (let i = 0; i < labels.length; i++) {
-      rows[i * classes + labels[i]!]! -= 1;
+      rows[i * classes + labels[i]!]! -= this.weights[i]!;
       for (let k = 0; k < classes; k++) bias[k]! += rows[i * classes + k]!;
     }
     addTo(rows, at.rows, penalty);
@@ -210,7 +231,9 @@ class Problem {
     const slope = (length: number): number => {
       let sum = penalty * (mixed + length * other);
       for (let i = 0; i < probabilities.length; i++) sum += probabilities[i]! * direction.logits[i]!;
-      for (let i = 0; i < labels.length; i++) sum -= direction.logits[i * classes + labels[i]!]!;
+      for (let i = 0; i < labels.length; i++) {
+        sum -= this.weights[i]! * direction.logits[i * classes + labels[i]!]!;
+      }
       return sum;
     };
     return {
@@ -222,15 +245,16 @@ class Problem {
 }
 
 /**
- * Σ_i −log softmax(logits_i)[label_i].
- * @param probabilities (n,C) gets the softmax of each row
+ * Σ_i −weight_i log softmax(logits_i)[label_i].
+ * @param probabilities (n,C) gets the softmax of each row times its weight
  */
 export function crossEntropy(
   logits: ArrayLike<number>,
   labels: ArrayLike<number>,
-  classes: number,
+  weights: ArrayLike<number>,
   probabilities: Float64Array,
 ): number {
+  const classes = probabilities.length / labels.length;
   let loss = 0;
   for (let i = 0; i < labels.length; i++) {
     const from = i * classes;
@@ -242,8 +266,8 @@ export function crossEntropy(
       probabilities[from + k] = weight;
       sum += weight;
     }
-    for (let k = 0; k < classes; k++) probabilities[from + k]! /= sum;
-    loss += Math.log(sum) + top - logits[from + labels[i]!]!;
+    for (let k = 0; k < classes; k++) probabilities[from + k]! *= weights[i]! / sum;
+    loss += weights[i]! * (Math.log(sum) + top - logits[from + labels[i]!]!);
   }
   return loss;
 }

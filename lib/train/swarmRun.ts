@@ -115,7 +115,12 @@ export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
   return {
     primary: swarm.primary.options,
     fuse: swarm.fuse,
-    specialists: swarm.specialists.map(({ id, geometry }) => ({ id, geometry })),
+    specialists: swarm.specialists.map((specialist) => {
+      const { id } = specialist;
+      return specialist instanceof FrozenSpecialist
+        ? { id, geometry: specialist.geometry }
+        : { id, numLabels: specialist.numLabels };
+    }),
   };
 }
 

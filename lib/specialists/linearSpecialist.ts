@@ -7,8 +7,12 @@ import { type SparseRows, timesDense } from "./sparse.js";
 
 /** What turns columns into rows of features. */
 export interface Extractor {
+  readonly kind: "ngram" | "format" | "stacked";
   /** Number of features. */
   readonly columns: number;
+  /** With `tensors` enough to make it again. */
+  readonly options: object;
+  tensors(): Record<string, Int32Array | Float32Array>;
   transform(refs: readonly ColumnRef[]): SparseRows;
 }
 
@@ -47,9 +51,17 @@ export class LinearSpecialist extends ColumnSpecialist {
   }
 
   async logProbabilities(columns: readonly ColumnRef[], signal?: AbortSignal): Promise<Float32Array> {
-    const { tau } = this.learned;
-    const logits = await this.logits(columns, signal);
-    return logSoftmax(adjusted(logits, this.learned.logPrior, tau), this.labels.length);
+    return this.adjustedSoftmax(await this.logits(columns, signal));
+  }
+
+  /** The same at once, without a turn of the event loop: for features of another classifier. */
+  logProbabilitiesOf(columns: readonly ColumnRef[]): Float32Array {
+    return this.adjustedSoftmax(this.logitsOf(columns));
+  }
+
+  private adjustedSoftmax(logits: Float64Array): Float32Array {
+    const { logPrior, tau } = this.learned;
+    return logSoftmax(adjusted(logits, logPrior, tau), this.labels.length);
   }
 
   /** Before adjustment and softmax, (columns, labels). @throws AegirError ERR_DATA, ERR_ABORTED */

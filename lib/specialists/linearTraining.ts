@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { classificationReport } from "../data/metrics.js";
 import { Random } from "../data/random.js";
 import type { ColumnRef } from "../data/types.js";
@@ -12,14 +13,15 @@ export interface LabelledRef extends ColumnRef {
   label: string;
 }
 
-export interface LinearSettings {
-  c: number;
-  /** Parts of the training tables, each told by a fit on the others what to say of its columns; 0: none. */
-  folds: number;
-  /** Logit adjustment; absent: what gives the best macro F1 on `validation`, 0 where there is none. */
-  tau?: number;
-  seed: number;
-}
+export const linearSettings = z.strictObject({
+  c: z.number().positive().default(30).describe("inverse of the L2 penalty"),
+  /** Each part is told by a fit on the others what to say of its columns; 0: none. */
+  folds: z.int().min(0).max(100).default(4).describe("parts of the training tables that are held out in turn"),
+  /** Absent: what gives the best macro F1 on validation, 0 where there is none. */
+  tau: z.number().min(0).max(10).optional().describe("logit adjustment: divide by prior^tau (default: best on validation)"),
+  seed: z.int().default(0).describe("seed of the folds"),
+});
+export type LinearSettings = z.output<typeof linearSettings>;
 
 export interface LinearData {
   train: readonly LabelledRef[];

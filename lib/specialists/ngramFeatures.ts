@@ -1,4 +1,5 @@
 import type { Column, ColumnRef, Table } from "../data/types.js";
+import type { Extractor } from "./linearSpecialist.js";
 import { countNgrams, type NgramCounts, type NgramOptions } from "./ngrams.js";
 import { besides, type SparseRows, scaled } from "./sparse.js";
 import { TfIdf } from "./tfidf.js";
@@ -13,7 +14,8 @@ export interface FeatureOptions extends NgramOptions {
 }
 
 /** TF-IDF of the n-grams of a column and, as a block of its own, of the other columns of its table taken together. */
-export class NgramFeatures {
+export class NgramFeatures implements Extractor {
+  readonly kind = "ngram";
   private readonly counted = new WeakMap<Column, NgramCounts>();
 
   constructor(
@@ -37,6 +39,19 @@ export class NgramFeatures {
       context && TfIdf.fit(context, buckets, minDf),
     );
     return { features, rows: features.rowsOf(own, context) };
+  }
+
+  tensors(): Record<string, Int32Array | Float32Array> {
+    const { own, context } = this;
+    const second = context && { "context.buckets": context.buckets, "context.idf": context.idf };
+    return { "own.buckets": own.buckets, "own.idf": own.idf, ...second };
+  }
+
+  /** @param tensors as `tensors` gave them */
+  static restore(options: FeatureOptions, tensors: Record<string, Int32Array | Float32Array>): NgramFeatures {
+    const block = (name: string) =>
+      TfIdf.restore(options.buckets, tensors[`${name}.buckets`] as Int32Array, tensors[`${name}.idf`] as Float32Array);
+    return new NgramFeatures(options, block("own"), options.context ? block("context") : null);
   }
 
   get columns(): number {

@@ -1,0 +1,13 @@
+export {
+  type Baseline,
+  type BaselineOptions,
+  labelledRefs,
+  ngramBaselines,
+  type Scores,
+  scoresOf,
+  withoutTestSites,
+} from "./baselines.js";
+export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
+export { type Learned, LinearSpecialist } from "./linearSpecialist.js";
+export { chooseTau, type LabelledRef, type LinearData } from "./linearTraining.js";
+export { type NgramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";

@@ -1,10 +1,21 @@
 import { classificationReport } from "../data/metrics.js";
-import type { ColumnRef, Dataset, Split } from "../data/types.js";
 import { siteOf } from "../data/sotab.js";
+import type { ColumnRef, Dataset, Split } from "../data/types.js";
 import { type Extractor, LinearSpecialist } from "./linearSpecialist.js";
-import { bestOf, chooseTau, classIds, type LabelledRef, type Running, trainLinear } from "./linearTraining.js";
+import {
+  bestOf,
+  chooseTau,
+  classIds,
+  type LabelledRef,
+  type Running,
+  trainLinear,
+} from "./linearTraining.js";
 import { NgramFeatures } from "./ngramFeatures.js";
-import { type NgramSpecialistOptions, ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
+import {
+  type NgramSpecialistOptions,
+  ngramSpecialistOptions,
+  trainNgramSpecialist,
+} from "./ngramSpecialist.js";
 import { besides, SparseBuilder, type SparseRows } from "./sparse.js";
 
 /** Micro and macro F1 of one split. */
@@ -48,7 +59,13 @@ export async function ngramBaselines(
     const scores: Baseline["scores"] = {};
     for (const split of splits) scores[split] = await scoresOf(specialist, labelledRefs(dataset, split));
     const { weight, bias } = specialist.learned;
-    results.push({ name, tau: specialist.learned.tau, scores, cpuSeconds, parameters: weight.length + bias.length });
+    results.push({
+      name,
+      tau: specialist.learned.tau,
+      scores,
+      cpuSeconds,
+      parameters: weight.length + bias.length,
+    });
   };
   const plain = { ...features, folds: 0, tau: 0 };
   const own = await timed(() => trainNgramSpecialist(data, { ...plain, context: false }, running));
@@ -80,7 +97,10 @@ export function withoutTestSites(other: Dataset, dataset: Dataset): LabelledRef[
 }
 
 /** @throws AegirError ERR_DATA for labels that training had no column of */
-export async function scoresOf(specialist: LinearSpecialist, columns: readonly LabelledRef[]): Promise<Scores> {
+export async function scoresOf(
+  specialist: LinearSpecialist,
+  columns: readonly LabelledRef[],
+): Promise<Scores> {
   const { labels } = specialist;
   const predicted = bestOf(await specialist.logProbabilities(columns), labels.length);
   const { microF1, macroF1 } = classificationReport(classIds(columns, labels), predicted, labels);

@@ -48,7 +48,16 @@ const FORMATS: Record<string, RegExp> = {
 };
 const FORMAT_TESTS = Object.values(FORMATS);
 
-const KINDS: readonly RegExp[] = [/\p{Lu}/u, /\p{Ll}/u, /\p{Lo}/u, /\p{Nd}/u, /\s/u, /[.,;:!?]/u, /[-–_/\\]/u, /[()[\]{}]/u];
+const KINDS: readonly RegExp[] = [
+  /\p{Lu}/u,
+  /\p{Ll}/u,
+  /\p{Lo}/u,
+  /\p{Nd}/u,
+  /\s/u,
+  /[.,;:!?]/u,
+  /[-–_/\\]/u,
+  /[()[\]{}]/u,
+];
 
 const QUANTILES = [0, 0.25, 0.5, 0.75, 1];
 const LENGTHS = QUANTILES.length + 2;

@@ -16,9 +16,19 @@ export interface LabelledRef extends ColumnRef {
 export const linearSettings = z.strictObject({
   c: z.number().positive().default(30).describe("inverse of the L2 penalty"),
   /** Each part is told by a fit on the others what to say of its columns; 0: none. */
-  folds: z.int().min(0).max(100).default(4).describe("parts of the training tables that are held out in turn"),
+  folds: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(4)
+    .describe("parts of the training tables that are held out in turn"),
   /** Absent: what gives the best macro F1 on validation, 0 where there is none. */
-  tau: z.number().min(0).max(10).optional().describe("logit adjustment: divide by prior^tau (default: best on validation)"),
+  tau: z
+    .number()
+    .min(0)
+    .max(10)
+    .optional()
+    .describe("logit adjustment: divide by prior^tau (default: best on validation)"),
   seed: z.int().default(0).describe("seed of the folds"),
 });
 export type LinearSettings = z.output<typeof linearSettings>;
@@ -80,7 +90,10 @@ export async function trainLinear(
   };
   const specialist = new LinearSpecialist(id, extractor, learned);
   if (tau !== undefined || validation.length === 0) return specialist;
-  return new LinearSpecialist(id, extractor, { ...learned, tau: (await chooseTau(specialist, validation)).tau });
+  return new LinearSpecialist(id, extractor, {
+    ...learned,
+    tau: (await chooseTau(specialist, validation)).tau,
+  });
 }
 
 /** The adjustment of the best macro F1 on labelled columns; the least one among equals. */
@@ -103,7 +116,8 @@ export async function chooseTau(
 export function bestOf(values: ArrayLike<number>, classes: number): Int32Array {
   return Int32Array.from({ length: values.length / classes }, (_, row) => {
     let best = 0;
-    for (let k = 1; k < classes; k++) if (values[row * classes + k]! > values[row * classes + best]!) best = k;
+    for (let k = 1; k < classes; k++)
+      if (values[row * classes + k]! > values[row * classes + best]!) best = k;
     return best;
   });
 }
@@ -113,7 +127,8 @@ export function classIds(columns: readonly LabelledRef[], labels: readonly strin
   const idOf = new Map(labels.map((label, id) => [label, id]));
   return Int32Array.from(columns, ({ label }) => {
     const id = idOf.get(label);
-    if (id === undefined) throw new AegirError("ERR_DATA", `label '${label}' is not among the ${labels.length} labels`);
+    if (id === undefined)
+      throw new AegirError("ERR_DATA", `label '${label}' is not among the ${labels.length} labels`);
     return id;
   });
 }

@@ -50,7 +50,11 @@ export class NgramFeatures implements Extractor {
   /** @param tensors as `tensors` gave them */
   static restore(options: FeatureOptions, tensors: Record<string, Int32Array | Float32Array>): NgramFeatures {
     const block = (name: string) =>
-      TfIdf.restore(options.buckets, tensors[`${name}.buckets`] as Int32Array, tensors[`${name}.idf`] as Float32Array);
+      TfIdf.restore(
+        options.buckets,
+        tensors[`${name}.buckets`] as Int32Array,
+        tensors[`${name}.idf`] as Float32Array,
+      );
     return new NgramFeatures(options, block("own"), options.context ? block("context") : null);
   }
 

@@ -10,7 +10,11 @@ export const ngramSpecialistOptions = z.strictObject({
   ...ngramOptions.shape,
   minDf: z.int().min(1).default(2).describe("leave out n-grams of fewer training columns"),
   context: z.boolean().default(true).describe("read the other columns of the table"),
-  contextWeight: z.number().positive().default(0.5).describe("length of the features of the other columns, the column's own being 1"),
+  contextWeight: z
+    .number()
+    .positive()
+    .default(0.5)
+    .describe("length of the features of the other columns, the column's own being 1"),
   ...linearSettings.shape,
 });
 export type NgramSpecialistOptions = z.input<typeof ngramSpecialistOptions>;

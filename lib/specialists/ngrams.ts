@@ -1,24 +1,23 @@
 import { z } from "zod";
 
 export const ngramOptions = z.strictObject({
-  /** Shortest and longest n-gram. */
-  minN: z.int().min(1).max(8).default(1),
-  maxN: z.int().min(1).max(8).default(4),
-  /** What an n-gram is made of: characters, or bytes of UTF-8. */
-  unit: z.enum(["characters", "bytes"]).default("characters"),
-  /** n-grams within words, each with a blank before and after; else across them. */
-  words: z.boolean().default(true),
-  lowercase: z.boolean().default(true),
+  minN: z.int().min(1).max(8).default(1).describe("shortest n-gram"),
+  maxN: z.int().min(1).max(8).default(4).describe("longest n-gram"),
+  unit: z.enum(["characters", "bytes"]).default("characters").describe("what n-grams are made of"),
+  /** Each word with a blank before and after; else across words. */
+  words: z.boolean().default(true).describe("keep n-grams within words"),
+  lowercase: z.boolean().default(true).describe("ignore case"),
   /** Buckets that n-grams are hashed into, a power of two. */
   buckets: z
     .int()
     .min(2)
     .max(2 ** 24)
     .refine((n) => Number.isInteger(Math.log2(n)), "expected a power of two")
-    .default(2 ** 18),
+    .default(2 ** 18)
+    .describe("buckets of n-grams, a power of two"),
   /** Cells of a column that are read, evenly spaced among those that are not empty, and characters of each. */
-  cells: z.int().min(1).default(32),
-  cellCharacters: z.int().min(1).default(256),
+  cells: z.int().min(1).default(32).describe("cells of a column that are read"),
+  cellCharacters: z.int().min(1).default(256).describe("characters of a cell that are read"),
 });
 export type NgramOptions = z.output<typeof ngramOptions>;
 

@@ -40,7 +40,10 @@ export abstract class ColumnSpecialist extends Specialist {
       throw new AegirError("ERR_ARGUMENT", `stages: it has no recurrent states, got [${stages.join(", ")}]`);
     if (columns?.length !== rows) {
       const got = columns ? `${columns.length} for ${rows} rows` : "none";
-      throw new AegirError("ERR_ARGUMENT", `inputs.columns: it reads the columns themselves, one for each row; got ${got}`);
+      throw new AegirError(
+        "ERR_ARGUMENT",
+        `inputs.columns: it reads the columns themselves, one for each row; got ${got}`,
+      );
     }
     const start = performance.now();
     const said = await this.logProbabilities(columns, signal);

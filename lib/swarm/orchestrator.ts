@@ -291,7 +291,11 @@ export class SwarmOrchestrator {
       const several = members.length > 1 ? members : undefined;
       const steps = this.specialists[index] instanceof FrozenSpecialist ? undefined : 0;
       const agent = members.join("+");
-      trace.add(specialistNode(members), "specialist", interval!, ["router"], { agent, members: several, steps });
+      trace.add(specialistNode(members), "specialist", interval!, ["router"], {
+        agent,
+        members: several,
+        steps,
+      });
     }
   }
 

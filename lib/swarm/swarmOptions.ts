@@ -132,7 +132,8 @@ function checkFuse(fuse: ResolvedSwarm["options"]["fuse"], specialists: readonly
   const nothing = fuse === "states" ? without.length > 0 : without.length === specialists.length;
   if (fuse === "outputs" || specialists.length === 0 || !nothing) return;
   const ids = without.map(({ id }) => `'${id}'`).join(", ");
-  const instead = fuse === "states" && without.length < specialists.length ? '"states+outputs" or "outputs"' : '"outputs"';
+  const instead =
+    fuse === "states" && without.length < specialists.length ? '"states+outputs" or "outputs"' : '"outputs"';
   throw config(`fuse: "${fuse}" has no recurrent states of ${ids} to fuse; use fuse: ${instead}`);
 }
 

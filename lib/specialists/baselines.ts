@@ -24,7 +24,7 @@ export interface Scores {
   macro: number;
 }
 
-export interface Baseline {
+export interface BaselineScores {
   name: "own" | "context" | "context, τ" | "context + CPA, τ";
   /** Chosen on validation; 0: no adjustment. */
   tau: number;
@@ -51,12 +51,12 @@ export async function ngramBaselines(
   dataset: Dataset,
   { cpa, splits = ["validation"], features = {} }: BaselineOptions = {},
   running: Running = {},
-): Promise<Baseline[]> {
-  const results: Baseline[] = [];
+): Promise<BaselineScores[]> {
+  const results: BaselineScores[] = [];
   const data = { train: labelledRefs(dataset, "train"), labels: dataset.labels };
   const validation = labelledRefs(dataset, "validation");
-  const add = async (name: Baseline["name"], specialist: LinearSpecialist, cpuSeconds: number) => {
-    const scores: Baseline["scores"] = {};
+  const add = async (name: BaselineScores["name"], specialist: LinearSpecialist, cpuSeconds: number) => {
+    const scores: BaselineScores["scores"] = {};
     for (const split of splits) scores[split] = await scoresOf(specialist, labelledRefs(dataset, split));
     const { weight, bias } = specialist.learned;
     results.push({

@@ -1,6 +1,6 @@
 export {
-  type Baseline,
   type BaselineOptions,
+  type BaselineScores,
   labelledRefs,
   ngramBaselines,
   type Scores,

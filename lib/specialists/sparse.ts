@@ -63,16 +63,6 @@ export function besides(blocks: readonly SparseRows[]): SparseRows {
   return builder.build();
 }
 
-/** The chosen rows in the order given. */
-export function selectRows(x: SparseRows, rows: ArrayLike<number>): SparseRows {
-  const builder = new SparseBuilder(x.columns);
-  for (const row of Array.from(rows)) {
-    for (let k = x.starts[row]!; k < x.starts[row + 1]!; k++) builder.push(x.indices[k]!, x.values[k]!);
-    builder.endRow();
-  }
-  return builder.build();
-}
-
 /** X W: (rows, width) of W (columns, width), row-major; added to what `into` holds. */
 export function timesDense(x: SparseRows, w: Float64Array, width: number, into: Float64Array): Float64Array {
   const { starts, indices, values } = x;

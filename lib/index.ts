@@ -39,6 +39,7 @@ export type {
   TensorData,
 } from "./native/contract.js";
 export * from "./rl/index.js";
+export * from "./specialists/index.js";
 export * from "./swarm/index.js";
 export * from "./tensor/index.js";
 export {
@@ -78,4 +79,10 @@ export { AdamW, type AdamWOptions, type OptimizedModule, type StepResult } from 
 export { type ParlRun, type SpecialistSource, type TrainedSwarm, trainParl } from "./train/parl.js";
 export { type PretrainRun, pretrain } from "./train/pretrain.js";
 export type { Progress, ProgressListener } from "./train/progress.js";
+export {
+  loadSpecialist,
+  type SpecialistTraining,
+  saveSpecialist,
+  trainSpecialist,
+} from "./train/specialistRun.js";
 export { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./train/supervised.js";

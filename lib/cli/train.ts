@@ -1,18 +1,20 @@
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Task } from "../data/types.js";
 import { writeRunSummary } from "../report/runSummary.js";
+import { SPECIALIST_KINDS, type SpecialistKind } from "../specialists/index.js";
 import type { Calibration } from "../train/calibration.js";
 import { type DataSource, folderSource, openDataSource, recordedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
 import { distill, distillOptions } from "../train/distill.js";
 import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
-import { type SpecialistSource, trainParl } from "../train/parl.js";
+import { type ParlRun, trainParl } from "../train/parl.js";
 import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
 import { readRunConfig } from "../train/runFolder.js";
+import { trainSpecialist } from "../train/specialistRun.js";
 import { supervisedOptions, type TrainedAnnotator, trainSupervised } from "../train/supervised.js";
 import { Scope } from "../train/tensors.js";
 import { addDataOptions, type DataFlags, sourceFrom } from "./dataOptions.js";
@@ -44,13 +46,14 @@ interface DistillFlags {
   unlabelledTask?: Task;
 }
 
-/** `aegir-swarm train pretrain | supervised | distill | parl`. */
+/** `aegir-swarm train pretrain | supervised | distill | specialist | parl`. */
 export function register(program: Command): void {
   const train = program
     .command("train")
-    .description("Train models: pretrain, supervised (phase 1), distill, parl (phase 3).");
+    .description("Train models: pretrain, supervised and specialist (phase 1), distill, parl (phase 3).");
   addSupervised(train);
   addDistill(train);
+  addSpecialist(train);
   addPretrain(train);
   addParl(train);
 }
@@ -125,7 +128,7 @@ function addParl(train: Command): void {
     .description("Train a primary, a router and fusion over frozen specialists by reinforcement learning.")
     .option(
       "--specialist <name=run>",
-      "a supervised run to freeze as a specialist; repeat for each",
+      "a run to freeze as a specialist (supervised or specialist); repeat for each",
       specialistFlag,
       [],
     )
@@ -137,10 +140,10 @@ function addParl(train: Command): void {
       await runTraining(command, flags, async (common, note) => {
         const named = flags.resume ? await recordedSpecialists(flags.out) : flags.specialist;
         using scope = new Scope();
-        const specialists: SpecialistSource[] = [];
+        const specialists: ParlRun["specialists"] = [];
         for (const { id, run } of named) {
-          const { model, serialiser } = scope.keep(await loadRun(run, { name: id }));
-          specialists.push({ id, model, serialiser });
+          const { model, serialiser, specialist } = scope.keep(await loadRun(run, { name: id }));
+          specialists.push(specialist ?? { id, model: model!, serialiser });
         }
         const given = settingsFrom(command, parlOptions);
         const trained = await trainParl({
@@ -154,6 +157,66 @@ function addParl(train: Command): void {
         return trained.outcome;
       });
     });
+}
+
+interface SpecialistTrainFlags extends DataFlags {
+  kind: SpecialistKind;
+  out: string;
+  quiet?: boolean;
+  json?: boolean;
+}
+
+/** Options of every kind, each once; those of another kind than --kind are errors. */
+function addSpecialist(train: Command): void {
+  const kinds = Object.keys(SPECIALIST_KINDS);
+  const all = z.strictObject(
+    Object.assign({}, ...Object.values(SPECIALIST_KINDS).map((kind) => kind.options.shape)),
+  );
+  const command = train
+    .command("specialist")
+    .description(
+      "Train a specialist that reads columns and not tokens, in seconds; for train parl --specialist.",
+    )
+    .addOption(new Option("--kind <name>", "what it reads").choices(kinds).default("ngram"))
+    .requiredOption("--out <run>", "run folder")
+    .option("--quiet", "show no progress")
+    .option("--json", "print the outcome as JSON");
+  addDataOptions(command);
+  addSettings(command, all).action(async (flags: SpecialistTrainFlags) => {
+    const source = sourceFrom(flags);
+    const view = progressView({ quiet: flags.quiet });
+    try {
+      const before = process.cpuUsage();
+      const specialist = await withInterrupt(async (signal) =>
+        trainSpecialist({
+          kind: flags.kind,
+          dataset: await openDataSource(source),
+          dataSource: { ...source },
+          options: settingsFrom(command, all),
+          out: flags.out,
+          signal,
+          onProgress: (progress) => view.update(progress),
+        }),
+      );
+      view.stop();
+      const { user, system } = process.cpuUsage(before);
+      const { labels, learned, extractor } = specialist;
+      const figures = {
+        labels: labels.length,
+        features: extractor.columns,
+        tau: learned.tau,
+        cpuSeconds: (user + system) / 1e6,
+      };
+      process.stdout.write(
+        flags.json
+          ? `${JSON.stringify({ out: flags.out, kind: flags.kind, ...figures })}\n`
+          : `${flags.out}: ${flags.kind}, ${figures.labels} labels, ${figures.features} features, ` +
+              `tau ${figures.tau}, ${figures.cpuSeconds.toFixed(1)} CPU seconds\n`,
+      );
+    } finally {
+      view.stop();
+    }
+  });
 }
 
 interface SpecialistFlag {

@@ -187,6 +187,7 @@ function collateColumns(examples: readonly EncodedExample[], rows: readonly numb
     lengths: Int32Array.from(chosen, ({ ids }) => ids.length),
     labels: Int32Array.from(chosen, ({ label }) => label),
     rows: Int32Array.from(rows),
+    ...sourcesOf(chosen),
     columns: { cuSeqlens, targets, context, width, positions: Int32Array.from(positions) },
   };
   for (const [i, column] of columns.entries()) {
@@ -195,6 +196,12 @@ function collateColumns(examples: readonly EncodedExample[], rows: readonly numb
     batch.pool.set(column.pool, cuSeqlens[i]!);
   }
   return batch;
+}
+
+/** What was encoded, where every example says it. */
+function sourcesOf(examples: readonly EncodedExample[]): Pick<Batch, "sources"> {
+  const sources = examples.flatMap(({ source }) => source ?? []);
+  return sources.length === examples.length ? { sources } : {};
 }
 
 /** Right-pads the chosen examples to the longest of them: ids and roles (size, tokens) row-major, PAD and role 0 behind the end. Column-wise examples are packed. */
@@ -212,6 +219,7 @@ export function collate(examples: readonly EncodedExample[], rows: readonly numb
     lengths: new Int32Array(size),
     labels: new Int32Array(size),
     rows: Int32Array.from(rows),
+    ...sourcesOf(chosen),
   };
   for (const [i, example] of chosen.entries()) {
     batch.ids.set(example.ids, i * tokens);

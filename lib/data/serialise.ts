@@ -6,6 +6,7 @@ import { columnVector, contextCandidates, maximalMarginalRelevance } from "./con
 import { Random } from "./random.js";
 import type {
   Column,
+  ColumnRef,
   Dataset,
   EncodedColumn,
   EncodedExample,
@@ -110,7 +111,7 @@ export class Serialiser {
       parts.unshift(this.#part(table.columns[index]!, Role.context, options.contextCells, random));
     }
     parts.push(this.#part(target, Role.target, options.targetCells, random));
-    return { ...this.#write(parts), label };
+    return { ...this.#write(parts), label, source: sourceOf(table, at) };
   }
 
   #encodeColumns(
@@ -133,7 +134,12 @@ export class Serialiser {
       if (shuffle && random.chance(dropRate)) continue;
       context.push(this.#column(table, index, shared ? Role.target : Role.context, epoch));
     }
-    return { ...this.#column(table, at.column, Role.target, epoch), label, context };
+    return {
+      ...this.#column(table, at.column, Role.target, epoch),
+      label,
+      context,
+      source: sourceOf(table, at),
+    };
   }
 
   /** The same object for all who ask in an epoch: batches encode it once. */
@@ -288,4 +294,8 @@ function writePart(part: Part, budget: number, ids: number[], roles: number[], l
   for (const cell of part.cells) if (!append(Token.CELL, part.role, cell)) break;
   ids.push(part.role === Role.target ? Token.CLS : Token.SEP);
   roles.push(part.role);
+}
+
+function sourceOf(table: Table, { column, mainColumn }: { column: number; mainColumn?: number }): ColumnRef {
+  return { table, column, ...(mainColumn === undefined ? {} : { mainColumn }) };
 }

@@ -40,6 +40,13 @@ export interface Dataset {
   warnings?: string[];
 }
 
+/** A column in its table; with `mainColumn`, a CPA pair. */
+export interface ColumnRef {
+  table: Table;
+  column: number;
+  mainColumn?: number;
+}
+
 /** A token sequence: all arrays have the same length T. */
 export interface EncodedSequence {
   ids: Int32Array;
@@ -61,6 +68,8 @@ export interface EncodedExample extends EncodedSequence {
   context?: EncodedColumn[];
   /** Class id, -1 where unknown. */
   label: number;
+  /** What was encoded, for specialists that read columns and not tokens. */
+  source?: ColumnRef;
 }
 
 /** Right-padded rows of similar length; or, column-wise, columns packed one after another. */
@@ -80,6 +89,8 @@ export interface Batch {
   labels: Int32Array;
   /** (size) indices of the examples in the list that was batched. */
   rows: Int32Array;
+  /** (size) where every example says what was encoded. */
+  sources?: ColumnRef[];
 }
 
 /** The S columns of a column-wise batch, each encoded once: those of row r are `targets[r]` and row r of `context`. */

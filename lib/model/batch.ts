@@ -1,9 +1,11 @@
-import type { Batch } from "../data/types.js";
+import type { Batch, ColumnRef } from "../data/types.js";
 import { native } from "../native/load.js";
 import type { ModelInputs } from "./types.js";
 
 /** The tensors of a batch of encoded columns; `dispose` frees them. */
 export interface BatchInputs extends ModelInputs, Disposable {
+  /** (B) what was encoded; models read the tokens, specialists of other kinds these. */
+  columns?: readonly ColumnRef[];
   dispose(): void;
 }
 
@@ -29,5 +31,6 @@ export function batchInput(batch: Batch): BatchInputs {
   const dispose = () => {
     for (const tensor of Object.values(inputs)) tensor.dispose();
   };
-  return { ...inputs, dispose, [Symbol.dispose]: dispose };
+  const sources = batch.sources && { columns: batch.sources };
+  return { ...inputs, ...sources, dispose, [Symbol.dispose]: dispose };
 }

@@ -34,7 +34,9 @@ function summaryText(config: RunConfig, outcome: TrainingOutcome, records: Metri
   return [
     `# ${config.kind} run`,
     "",
-    `Model ${JSON.stringify(config.model.archLayout)}, width ${config.model.dModel.join("/")}${labels}.`,
+    "archLayout" in config.model
+      ? `Model ${JSON.stringify(config.model.archLayout)}, width ${config.model.dModel.join("/")}${labels}.`
+      : `Specialist of kind ${config.model.kind}${labels}.`,
     "",
     markdownTable({ headers: ["", ""], rows: facts }),
     "",

@@ -8,12 +8,7 @@ import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { allOrNone, disposeAll } from "./module.js";
 import { SpecialistResult } from "./results.js";
-import {
-  type FrozenSpecialist,
-  type SpecialistOutput,
-  type SpecialistTensors,
-  tensorsOf,
-} from "./specialist.js";
+import { type Specialist, type SpecialistOutput, type SpecialistTensors, tensorsOf } from "./specialist.js";
 
 const cacheSchema = z.strictObject({
   /** Bound on the bytes of the stored tensors. */
@@ -36,7 +31,7 @@ const cacheSchema = z.strictObject({
 export type CacheOptions = z.input<typeof cacheSchema>;
 
 interface Stack extends SpecialistTensors {
-  specialist: FrozenSpecialist;
+  specialist: Specialist;
 }
 
 /**
@@ -61,7 +56,7 @@ export class SpecialistCache {
    * @throws AegirError ERR_OUT_OF_MEMORY with both numbers where maxBytes does not suffice; ERR_ABORTED
    */
   static async build(
-    specialists: readonly FrozenSpecialist[],
+    specialists: readonly Specialist[],
     batches: readonly Batch[],
     options: CacheOptions = {},
   ): Promise<SpecialistCache> {
@@ -116,7 +111,7 @@ export class SpecialistCache {
 /** Runs the batches until all are stored or the bound is reached; returns the examples in order of storage. */
 async function fill(
   pieces: SpecialistOutput[][],
-  specialists: readonly FrozenSpecialist[],
+  specialists: readonly Specialist[],
   batches: readonly Batch[],
   options: z.output<typeof cacheSchema>,
 ): Promise<number[]> {
@@ -140,7 +135,7 @@ async function fill(
 }
 
 async function runBatch(
-  specialists: readonly FrozenSpecialist[],
+  specialists: readonly Specialist[],
   batch: Batch,
   { stages, signal }: Pick<CacheOptions, "stages" | "signal">,
 ): Promise<SpecialistOutput[]> {
@@ -177,7 +172,7 @@ function checkBound(examples: number, bytesPerExample: number, maxBytes: number)
 }
 
 /** One tensor out of the batches' pieces, each freed as soon as it is copied; the event loop turns between two tensors. */
-async function stack(specialist: FrozenSpecialist, pieces: SpecialistOutput[]): Promise<Stack> {
+async function stack(specialist: Specialist, pieces: SpecialistOutput[]): Promise<Stack> {
   const join = async (pick: (piece: SpecialistOutput) => NativeTensor) => {
     await nextTurn();
     const parts = pieces.map(pick);

@@ -3,7 +3,7 @@ import type { EnsembleOutput, Interval, NativeEnsemble, NativeLane } from "../na
 import { native } from "../native/load.js";
 import { withSignal } from "../tensor/lane.js";
 import type { RowInputs } from "./inputs.js";
-import type { FrozenSpecialist } from "./specialist.js";
+import { FrozenSpecialist, type Specialist } from "./specialist.js";
 
 /** Models with equal keys can be stacked; null: this one cannot. */
 function stackingKey({ model }: FrozenSpecialist): string | null {
@@ -23,10 +23,10 @@ function stackingKey({ model }: FrozenSpecialist): string | null {
 }
 
 /** The numbers of the specialists that can run as one, at least two a group. */
-export function stackableGroups(specialists: readonly FrozenSpecialist[]): number[][] {
+export function stackableGroups(specialists: readonly Specialist[]): number[][] {
   const byKey = new Map<string, number[]>();
   for (const [index, specialist] of specialists.entries()) {
-    const key = stackingKey(specialist);
+    const key = specialist instanceof FrozenSpecialist ? stackingKey(specialist) : null;
     if (key !== null) byKey.set(key, [...(byKey.get(key) ?? []), index]);
   }
   return [...byKey.values()].filter(({ length }) => length > 1);

@@ -1,6 +1,7 @@
 export { Activation, type ActivationLike } from "./activation.js";
 export { type AlignmentOptions, AlignmentProjection, latentRidge } from "./alignment.js";
 export { type CacheOptions, SpecialistCache } from "./cache.js";
+export { ColumnSpecialist } from "./columnSpecialist.js";
 export type { Execution, ExecutionChoice } from "./executionChoice.js";
 export { fitAlignment } from "./fitAlignment.js";
 export {
@@ -17,9 +18,11 @@ export { SpecialistResult } from "./results.js";
 export { type RouterOptions, SpecialistRouter } from "./router.js";
 export {
   FrozenSpecialist,
+  Specialist,
   type SpecialistModel,
   type SpecialistOptions,
   type SpecialistOutput,
+  type SpecialistRun,
   type StageStates,
 } from "./specialist.js";
 export { type PerStage, stateGeometry } from "./stages.js";

@@ -1,3 +1,4 @@
+import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { ModelInputs } from "../model/index.js";
 import type { NativeTensor } from "../native/contract.js";
@@ -5,7 +6,10 @@ import { checkTensor } from "../tensor/tensor.js";
 import { disposeAll, indexTensor } from "./module.js";
 
 /** What the primary and the specialists read: whole rows from their start. */
-export type RowInputs = Pick<ModelInputs, "inputIds" | "roleIds" | "lengths" | "poolMask">;
+export interface RowInputs extends Pick<ModelInputs, "inputIds" | "roleIds" | "lengths" | "poolMask"> {
+  /** (B) the columns that were encoded: what specialists without recurrent states read. */
+  columns?: readonly ColumnRef[];
+}
 
 export interface OwnedInputs extends RowInputs {
   dispose(): void;
@@ -59,6 +63,7 @@ export function selectInputRows(inputs: RowInputs, rows: readonly number[]): Own
     roleIds: pick(inputs.roleIds),
     lengths,
     poolMask: pick(inputs.poolMask),
+    ...(inputs.columns && { columns: rows.map((row) => inputs.columns![row]!) }),
     dispose: () => disposeAll(made),
   };
 }

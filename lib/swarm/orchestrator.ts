@@ -10,7 +10,7 @@ import { disposeAll, type SwarmModule } from "./module.js";
 import type { OutputFusion } from "./outputFusion.js";
 import { type ActiveRows, activeRows, type SpecialistResult } from "./results.js";
 import type { SpecialistRouter } from "./router.js";
-import type { FrozenSpecialist } from "./specialist.js";
+import { FrozenSpecialist, type Specialist } from "./specialist.js";
 import { SpecialistRunner } from "./specialistRunner.js";
 import { fuseStage, type StageFusion } from "./stageFusion.js";
 import { modulesByStage, type PerStage } from "./stages.js";
@@ -61,7 +61,7 @@ interface TracedOptions extends RunOptions {
  */
 export class SwarmOrchestrator {
   readonly primary: AegirForColumnAnnotation;
-  readonly specialists: readonly FrozenSpecialist[];
+  readonly specialists: readonly Specialist[];
   readonly router: SpecialistRouter;
   readonly fusion: PerStage<RWKVStateFusion> | null;
   readonly outputFusion: OutputFusion | null;
@@ -94,7 +94,7 @@ export class SwarmOrchestrator {
     this.maxActive = swarm.options.maxActive ?? this.specialists.length;
     this.stages = swarm.stages;
     this.specialistStages = this.specialists.map((_, n) =>
-      swarm.stages.map(({ sources }) => sources[n]!.stage),
+      swarm.stages.flatMap(({ sources }) => sources[n]?.stage ?? []),
     );
     this.created = swarm.created;
     this.runner = new SpecialistRunner(this.specialists, this.specialistStages, swarm.options.threads);
@@ -247,7 +247,7 @@ export class SwarmOrchestrator {
     try {
       const activation = this.decide(logits, routing);
       const results = await this.runSpecialists(inputs, activation, options);
-      traceSpecialists(trace, results);
+      this.traceSpecialists(trace, results);
       try {
         const output = await this.complete(prefix, activation, results, { ...options, trace });
         return swarmOutput(output, results, activation, logits, trace);
@@ -284,13 +284,29 @@ export class SwarmOrchestrator {
     );
   }
 
-  /** Fused attKv by stage; undefined where no agent is active, so that the primary starts as it does alone. */
+  /** One node a run: specialists that ran as one share it. One without recurrent states takes no step (docs/swarm.md). */
+  private traceSpecialists(trace: SwarmTrace, results: readonly SpecialistResult[]): void {
+    for (const { id, index, members, interval } of results) {
+      if (id !== members[0]) continue;
+      const several = members.length > 1 ? members : undefined;
+      const steps = this.specialists[index] instanceof FrozenSpecialist ? undefined : 0;
+      const agent = members.join("+");
+      trace.add(specialistNode(members), "specialist", interval!, ["router"], {
+        agent,
+        members: several,
+        steps,
+      });
+    }
+  }
+
+  /** Fused attKv by stage; undefined where no agent with states is active, so that the primary starts as it does alone. */
   private async fuseStates(
     batch: number,
-    agents: readonly ActiveRows[],
+    active: readonly ActiveRows[],
     made: NativeTensor[],
     options: TracedOptions,
   ): Promise<Record<number, NativeTensor[]> | undefined> {
+    const agents = active.filter(({ result }) => this.specialists[result.index] instanceof FrozenSpecialist);
     if (agents.length === 0) return undefined;
     const fused: Record<number, NativeTensor[]> = {};
     for (const stage of this.stages) {
@@ -333,15 +349,6 @@ function named(name: string, module: SwarmModule): [string, SwarmModule] {
 
 function specialistNodes(agents: readonly ActiveRows[]): string[] {
   return agents.map(({ result }) => specialistNode([result.id]));
-}
-
-/** One node a run: specialists that ran as one share it. */
-function traceSpecialists(trace: SwarmTrace, results: readonly SpecialistResult[]): void {
-  for (const { id, members, interval } of results) {
-    if (id !== members[0]) continue;
-    const several = members.length > 1 ? members : undefined;
-    trace.add(specialistNode(members), "specialist", interval!, ["router"], members.join("+"), several);
-  }
 }
 
 function checkAlone(routing: Routing): void {

@@ -9,7 +9,7 @@ const positive = z.number().int().positive();
 const outputFusionSchema = z.strictObject({
   /** Width of the primary's pooled embedding. */
   dModel: positive,
-  /** Per specialist: width of its pooled embedding and number of its labels. */
+  /** Per specialist: width of its pooled embedding (of a `ColumnSpecialist`, its labels: it gives scaled log-probabilities) and number of its labels. */
   specialists: z.array(z.strictObject({ dModel: positive, numLabels: positive })),
   dtype: z.enum(["f32", "f64"]).default("f32"),
 });

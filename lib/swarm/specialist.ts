@@ -65,19 +65,55 @@ export function specialistOutput(
   return { id, ...said, interval, dispose: () => disposeAll(tensorsOf(said)) };
 }
 
+export interface SpecialistRun {
+  signal?: AbortSignal;
+  /** Its own stages whose states it gives; absent: the innermost. */
+  stages?: readonly number[];
+  /** Of this forward; absent: the lane's. */
+  threads?: number;
+}
+
+/**
+ * What takes part in a swarm and never changes. Outputs always, recurrent states where it has them: `FrozenSpecialist` is a model over
+ * tokens, `ColumnSpecialist` anything else that reads columns.
+ */
+export abstract class Specialist {
+  /** Number of its labels; null: it has none. */
+  abstract readonly numLabels: number | null;
+  /** Width of its pooled embedding. */
+  abstract readonly pooledWidth: number;
+
+  constructor(
+    readonly id: string,
+    /** Trainable; of recurrent states alone. */
+    readonly alignment: PerStage<AlignmentProjection> | undefined,
+  ) {}
+
+  /** @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_ABORTED, the message naming the specialist */
+  async forward(inputs: RowInputs, options: SpecialistRun = {}): Promise<SpecialistOutput> {
+    try {
+      return await this.run(inputs, options);
+    } catch (error) {
+      if (!(error instanceof AegirError)) throw error;
+      throw new AegirError(error.code, `specialist '${this.id}': ${error.message}`, { cause: error });
+    }
+  }
+
+  protected abstract run(inputs: RowInputs, options: SpecialistRun): Promise<SpecialistOutput>;
+
+  /** SHA-256 of what it learned, hexadecimal: the same before and after any training of the swarm. */
+  abstract weightsHash(): string;
+}
+
 /**
  * A model that takes part in a swarm and never changes: its parameters stop requiring gradients for good, its forwards
  * build no graph and run on its own lane. `alignment` stays trainable.
  */
-export class FrozenSpecialist {
-  readonly id: string;
-  readonly alignment: PerStage<AlignmentProjection> | undefined;
+export class FrozenSpecialist extends Specialist {
+  readonly model: SpecialistModel;
 
   /** @param model frozen by this; stays the caller's to dispose */
-  constructor(
-    readonly model: SpecialistModel,
-    options: SpecialistOptions,
-  ) {
+  constructor(model: SpecialistModel, options: SpecialistOptions) {
     if (!(model instanceof AegirForColumnAnnotation || model instanceof AegirForCausalLM)) {
       throw new AegirError(
         "ERR_ARGUMENT",
@@ -93,9 +129,9 @@ export class FrozenSpecialist {
           `the model has ${describeGeometry(own)}`,
       );
     }
+    super(id, alignment);
+    this.model = model;
     model.freeze();
-    this.id = id;
-    this.alignment = alignment;
   }
 
   /** Of the innermost stage. */
@@ -108,29 +144,15 @@ export class FrozenSpecialist {
     return this.model instanceof AegirForColumnAnnotation ? this.model.labels.length : null;
   }
 
-  /**
-   * @param options stages: its own stages whose states it gives; absent: the innermost. threads: of this forward; absent: the lane's
-   * @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_ABORTED, the message naming the specialist
-   */
-  async forward(
-    inputs: RowInputs,
-    options: { signal?: AbortSignal; stages?: readonly number[]; threads?: number } = {},
-  ): Promise<SpecialistOutput> {
-    const { stages = [innermostStage(this.model)] } = options;
-    try {
-      for (const stage of stages) stateGeometry(this.model, stage);
-      return await this.run(inputs, stages, options);
-    } catch (error) {
-      if (!(error instanceof AegirError)) throw error;
-      throw new AegirError(error.code, `specialist '${this.id}': ${error.message}`, { cause: error });
-    }
+  get pooledWidth(): number {
+    return this.model.geometry.dModel;
   }
 
-  private async run(
-    inputs: RowInputs,
-    stages: readonly number[],
-    { signal, threads }: { signal?: AbortSignal; threads?: number },
+  protected async run(
+    { columns: _, ...inputs }: RowInputs,
+    { signal, threads, stages = [innermostStage(this.model)] }: SpecialistRun,
   ): Promise<SpecialistOutput> {
+    for (const stage of stages) stateGeometry(this.model, stage);
     const output: AnnotatorOutput | CausalLMOutput = await this.model.forward(inputs, {
       grad: false,
       signal,
@@ -143,7 +165,6 @@ export class FrozenSpecialist {
     return specialistOutput(this.id, { logits, pooled }, states, interval);
   }
 
-  /** SHA-256 of the weights, hexadecimal: the same before and after any training of the swarm. */
   weightsHash(): string {
     return this.model.weightsHash();
   }

@@ -7,6 +7,7 @@ import { allOrNone, disposeAll } from "./module.js";
 import { SpecialistResult } from "./results.js";
 import {
   type FrozenSpecialist,
+  type Specialist,
   type SpecialistOutput,
   type StageStates,
   specialistOutput,
@@ -41,7 +42,7 @@ export class SpecialistRunner {
    * @param threads that the specialists of one forward share; absent: the processors
    */
   constructor(
-    private readonly specialists: readonly FrozenSpecialist[],
+    private readonly specialists: readonly Specialist[],
     private readonly stages: readonly (readonly number[])[],
     threads: number | undefined,
   ) {
@@ -93,7 +94,7 @@ export class SpecialistRunner {
 
   private unitsOf(active: readonly number[]): Unit[] {
     this.groups ??= stackableGroups(this.specialists).map((indices) => ({
-      ensemble: new Ensemble(indices.map((index) => this.specialists[index]!)),
+      ensemble: new Ensemble(indices.map((index) => this.specialists[index] as FrozenSpecialist)),
       indices,
     }));
     const stacked = this.groups.filter(

@@ -4,7 +4,7 @@ import type { Interval, NativeLane, SwarmAgent } from "../native/contract.js";
 import type { AlignmentProjection } from "./alignment.js";
 import type { FusionResult, RWKVStateFusion } from "./fusion.js";
 import type { ActiveRows } from "./results.js";
-import type { FrozenSpecialist } from "./specialist.js";
+import { FrozenSpecialist, type Specialist } from "./specialist.js";
 import {
   checkStage,
   describeGeometry,
@@ -24,8 +24,8 @@ export interface StageFusion {
   /** Of names: "" where one fusion serves the innermost stage, ".<stage>" in a record. */
   suffix: string;
   fusion: RWKVStateFusion;
-  /** Per specialist. */
-  sources: StateSource[];
+  /** Per specialist; null: it has no states. */
+  sources: (StateSource | null)[];
 }
 
 /** The stage of a specialist that gives its states, and what aligns them. */
@@ -37,7 +37,7 @@ interface StateSource {
 /** @throws AegirError ERR_CONFIG naming the option, and both geometries where they differ */
 export function stageFusions(
   fusion: PerStage<RWKVStateFusion>,
-  specialists: readonly FrozenSpecialist[],
+  specialists: readonly Specialist[],
   primary: AegirForColumnAnnotation,
 ): StageFusion[] {
   const fused = modulesByStage(fusion, primary);
@@ -45,7 +45,9 @@ export function stageFusions(
   const stages = fused.map(({ stage }) => stage);
   for (const specialist of specialists) checkAlignedStages(specialist, stages, primary);
   return fused.map(({ stage, suffix, module }) => {
-    const sources = specialists.map((specialist) => stateSource(specialist, primary, stage, suffix));
+    const sources = specialists.map((specialist) =>
+      specialist instanceof FrozenSpecialist ? stateSource(specialist, primary, stage, suffix) : null,
+    );
     checkFusion(module, `fusion${suffix}`, primary, stage, specialists.length);
     return { stage, layers: stateGeometry(primary, stage).layers, suffix, fusion: module, sources };
   });
@@ -73,7 +75,7 @@ function config(message: string): AegirError {
 }
 
 function checkAlignedStages(
-  { id, alignment }: FrozenSpecialist,
+  { id, alignment }: Specialist,
   stages: readonly number[],
   primary: AegirForColumnAnnotation,
 ): void {
@@ -166,7 +168,7 @@ function traceFusion(
   const ids = active.map(({ result }) => result.id);
   const alignments = ids.map((id) => `align:${id}${suffix}`);
   for (const [i, id] of ids.entries()) {
-    trace?.add(alignments[i]!, "alignment", alignIntervals[i]!, [specialistNode([id])], id);
+    trace?.add(alignments[i]!, "alignment", alignIntervals[i]!, [specialistNode([id])], { agent: id });
   }
   const rest = {
     get start() {

@@ -6,7 +6,7 @@ import { RWKVStateFusion } from "./fusion.js";
 import { disposeAll } from "./module.js";
 import { OutputFusion } from "./outputFusion.js";
 import { SpecialistRouter } from "./router.js";
-import { FrozenSpecialist } from "./specialist.js";
+import { FrozenSpecialist, Specialist } from "./specialist.js";
 import { type StageFusion, stageFusions } from "./stageFusion.js";
 import { type PerStage, perStageSchema, stateGeometry } from "./stages.js";
 
@@ -15,7 +15,7 @@ const nonNegative = z.number().min(0);
 const swarmSchema = z.strictObject({
   /** The trainable model whose annotations the swarm improves. */
   primaryModel: z.instanceof(AegirForColumnAnnotation),
-  specialists: z.array(z.instanceof(FrozenSpecialist)),
+  specialists: z.array(z.instanceof(Specialist)),
   /** One for the innermost stage, or a record by the primary's stages; absent: weighted_sum for the innermost. */
   fusion: perStageSchema(RWKVStateFusion).optional(),
   /** Width of routingHidden; absent: the primary's. */
@@ -46,7 +46,7 @@ export type SwarmOptions = z.input<typeof swarmSchema>;
 export interface ResolvedSwarm {
   options: z.output<typeof swarmSchema>;
   primary: AegirForColumnAnnotation;
-  specialists: readonly FrozenSpecialist[];
+  specialists: readonly Specialist[];
   router: SpecialistRouter;
   fusion: PerStage<RWKVStateFusion> | null;
   /** What `fusion` does stage by stage. */
@@ -81,6 +81,7 @@ function resolveParts(
     return module;
   };
   checkRouter(options.router, dModel, specialists.length);
+  checkFuse(options.fuse, specialists);
   const outputs = options.fuse === "states" ? null : outputSources(specialists, primary);
   if (options.outputFusion && outputs) checkOutputFusion(options.outputFusion, outputs);
   const fusion =
@@ -104,7 +105,8 @@ function defaultFusion(primary: AegirForColumnAnnotation, numAgents: number): RW
   return new RWKVStateFusion({ numHeads: heads, headSize, numAgents });
 }
 
-function checkSpecialist(specialist: FrozenSpecialist, primary: AegirForColumnAnnotation): void {
+function checkSpecialist(specialist: Specialist, primary: AegirForColumnAnnotation): void {
+  if (!(specialist instanceof FrozenSpecialist)) return;
   const { id, model } = specialist;
   if (model.native === primary.native) throw config(`specialists: '${id}' is the primary model itself`);
   for (const key of ["vocabSize", "numRoles"] as const) {
@@ -125,15 +127,25 @@ function checkRouter(router: SpecialistRouter | undefined, dModel: number, speci
   );
 }
 
+function checkFuse(fuse: ResolvedSwarm["options"]["fuse"], specialists: readonly Specialist[]): void {
+  const without = specialists.filter((specialist) => !(specialist instanceof FrozenSpecialist));
+  const nothing = fuse === "states" ? without.length > 0 : without.length === specialists.length;
+  if (fuse === "outputs" || specialists.length === 0 || !nothing) return;
+  const ids = without.map(({ id }) => `'${id}'`).join(", ");
+  const instead =
+    fuse === "states" && without.length < specialists.length ? '"states+outputs" or "outputs"' : '"outputs"';
+  throw config(`fuse: "${fuse}" has no recurrent states of ${ids} to fuse; use fuse: ${instead}`);
+}
+
 /** Widths and labels that output fusion reads. */
-function outputSources(specialists: readonly FrozenSpecialist[], primary: AegirForColumnAnnotation) {
+function outputSources(specialists: readonly Specialist[], primary: AegirForColumnAnnotation) {
   return {
     dModel: primary.geometry.dModel,
-    specialists: specialists.map(({ id, model, numLabels }) => {
+    specialists: specialists.map(({ id, pooledWidth, numLabels }) => {
       if (numLabels === null) {
         throw config(`fuse: '${id}' is a causal LM and has no labels to fuse; use fuse: "states"`);
       }
-      return { dModel: model.geometry.dModel, numLabels };
+      return { dModel: pooledWidth, numLabels };
     }),
   };
 }

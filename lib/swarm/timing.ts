@@ -15,6 +15,8 @@ export interface SwarmTiming {
   criticalPath: CriticalPath;
 }
 
+type NodeDetails = Pick<SwarmNode, "agent" | "members" | "steps">;
+
 /** The id of the node of a specialist, or of several that ran as one. */
 export function specialistNode(ids: readonly string[]): string {
   return ids.length === 1 ? `specialist:${ids[0]}` : `specialists:${ids.join("+")}`;
@@ -25,14 +27,7 @@ export class SwarmTrace {
   readonly nodes: SwarmNode[] = [];
 
   /** Dependencies that did not run are left out; one that is a member of a node stands for that node. */
-  add(
-    id: string,
-    role: NodeRole,
-    interval: Interval,
-    deps: string[],
-    agent?: string,
-    members?: readonly string[],
-  ): void {
+  add(id: string, role: NodeRole, interval: Interval, deps: string[], of: NodeDetails = {}): void {
     const known = this.nodes
       .filter(
         (node) => deps.includes(node.id) || node.members?.some((m) => deps.includes(specialistNode([m]))),
@@ -48,8 +43,7 @@ export class SwarmTrace {
         return interval.end;
       },
       deps: known,
-      ...(agent === undefined ? {} : { agent }),
-      ...(members === undefined ? {} : { members }),
+      ...Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)),
     });
   }
 

@@ -11,6 +11,11 @@ import { restoreModule, storeModule } from "./tensors.js";
  */
 export async function initialiseFrom(model: AegirForColumnAnnotation, dir: string): Promise<void> {
   const { model: source } = await readRunConfig(dir);
+  if (!("archLayout" in source))
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${dir} holds a column specialist, expected a model to start from`,
+    );
   const difference = firstDifference(backbone(source), backbone(model.options));
   if (difference) {
     const { path, left, right } = difference;

@@ -2,11 +2,13 @@ import { Serialiser } from "../data/serialise.js";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, ModelRuntime } from "../model/index.js";
+import type { LinearSpecialist } from "../specialists/index.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
 import { Lane } from "../tensor/lane.js";
 import { type Calibration, calibrated, readCalibration } from "./calibration.js";
-import { type LogitsOf, modelLogits } from "./predict.js";
+import { columnLogits, type LogitsOf, modelLogits } from "./predict.js";
 import { type RunConfig, readRunConfig } from "./runFolder.js";
+import { loadSpecialist } from "./specialistRun.js";
 import { swarmLogits } from "./swarmPredict.js";
 import { loadAnnotatorModel, loadSwarm } from "./swarmRun.js";
 
@@ -17,8 +19,10 @@ export interface LoadedRun extends Disposable {
   task: Task;
   labels: readonly string[];
   serialiser: Serialiser;
-  /** The model; of a swarm, the primary. */
-  model: AegirForColumnAnnotation;
+  /** The model; of a swarm, the primary; null for a column specialist. */
+  model: AegirForColumnAnnotation | null;
+  /** Of a run of kind "specialist". */
+  specialist: LinearSpecialist | null;
   /** Null for a single model. */
   swarm: SwarmOrchestrator | null;
   /** Calibrated where the run is. */
@@ -36,7 +40,7 @@ export type LoadRunOptions = ModelRuntime & {
 };
 
 /**
- * The model of a supervised run, or the swarm of a parl run, with its best weights.
+ * The model of a supervised run, the swarm of a parl run, or a column specialist, with its best weights.
  * @throws AegirError ERR_CHECKPOINT where `dir` is no run folder, has no weights, a file is damaged, or the weights are of
  *   other geometry than its configuration; ERR_CONFIG for a pretraining run, which has no labels
  */
@@ -55,7 +59,22 @@ export async function loadRun(
       `${dir} is a pretraining run, which knows no labels: train on it first (train supervised --init ${dir})`,
     );
   }
-  const shared = { dir, config, task, serialiser };
+  const shared = { dir, config, task, serialiser, specialist: null };
+  if (config.kind === "specialist") {
+    const specialist = await loadSpecialist(dir, runtime.name);
+    const { labels } = specialist;
+    const parts = {
+      labels,
+      model: null,
+      specialist,
+      swarm: null,
+      logitsOf: columnLogits(specialist),
+      calibration: null,
+      concurrency: 1,
+    };
+    const dispose = () => {};
+    return { ...shared, ...parts, dispose, [Symbol.dispose]: dispose };
+  }
   if (config.kind === "parl") {
     const { swarm, dispose } = await loadSwarm(dir, config, runtime);
     const { primary: model } = swarm;

@@ -4,6 +4,7 @@ import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
+import { LinearSpecialist } from "../specialists/index.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
 import { saveAbstention } from "./abstention.js";
 import { defined } from "./defined.js";
@@ -36,11 +37,11 @@ export interface SpecialistSource {
 
 export interface ParlRun extends ParlOptions, TrainingRun {
   dataset: Dataset;
-  /** Frozen by the training; they stay the caller's to dispose. */
-  specialists: SpecialistSource[];
-  /** Geometry of the primary; absent: that of the first specialist. */
+  /** Models, frozen by the training, stay the caller's to dispose; or specialists that read columns. */
+  specialists: (SpecialistSource | LinearSpecialist)[];
+  /** Geometry of the primary; absent: that of the first specialist that is a model, "tiny" where none is. */
   model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
-  /** Absent: the first specialist's. */
+  /** Absent: that of the first specialist that is a model. */
   serialise?: SerialiserOptions;
   /** Run whose weights to start from: a model for the primary, or a swarm of the same specialists for all of it. */
   init?: string;
@@ -71,13 +72,16 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
   checkSources(specialists, options, init !== undefined || recorded !== null);
-  const base = recorded?.serialise ?? specialists[0]!.serialiser.options;
+  const first = specialists.find(
+    (source): source is SpecialistSource => !(source instanceof LinearSpecialist),
+  );
+  const base = recorded?.serialise ?? first?.serialiser.options;
   const serialiser = new Serialiser({ ...base, ...serialise });
   checkForm(specialists, model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";
   const data = await prepare(dataset, labels, serialiser, options);
-  const geometry = { ...(model ?? recorded?.model ?? specialists[0]!.model.options), labels };
+  const geometry = { ...(model ?? recorded?.model ?? first?.model.options ?? { preset: "tiny" }), labels };
   using cleanup = new Scope();
   const parts = buildSwarm(specialists, geometry, options, name);
   try {
@@ -134,7 +138,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
 }
 
 function checkSources(
-  specialists: SpecialistSource[],
+  specialists: ParlRun["specialists"],
   { freezePrimary }: ParlSettings,
   initialised: boolean,
 ): void {
@@ -158,11 +162,13 @@ function checkSources(
 
 /** A swarm's agents read one sequence a column, each its own tokens of it; rows of columns would be others for each. */
 function checkForm(
-  specialists: SpecialistSource[],
+  specialists: ParlRun["specialists"],
   primary: ParlRun["model"],
   { options: { form } }: Serialiser,
 ): void {
-  const columnWise = specialists.find(({ model }) => model.options.columns);
+  const columnWise = specialists.find(
+    (source) => !(source instanceof LinearSpecialist) && source.model.options.columns,
+  );
   const who = columnWise
     ? `specialist '${columnWise.id}'`
     : primary?.columns || form === "columns"

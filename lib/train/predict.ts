@@ -3,6 +3,7 @@ import type { Batch, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation } from "../model/index.js";
 import { batchInput } from "../model/index.js";
+import type { ColumnSpecialist } from "../swarm/index.js";
 import type { Lane } from "../tensor/lane.js";
 import { defined } from "./defined.js";
 import { runPool } from "./pool.js";
@@ -83,6 +84,17 @@ export function modelLogits(model: AegirForColumnAnnotation, lanes: readonly Lan
     const lane = lanes.toSorted((a, b) => a.pending - b.pending)[0];
     using output = await model.forward(inputs, { lane });
     return output.logits.data() as Float32Array;
+  };
+}
+
+/** The log-probabilities of a specialist by itself. */
+export function columnLogits(specialist: ColumnSpecialist): LogitsOf {
+  return async ({ sources }) => {
+    if (sources) return specialist.logProbabilities(sources);
+    throw new AegirError(
+      "ERR_ARGUMENT",
+      `specialist '${specialist.id}': reads columns, but the batch does not say whose they are`,
+    );
   };
 }
 

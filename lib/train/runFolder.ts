@@ -23,10 +23,10 @@ import type { MetricValue } from "./metricsLog.js";
  *     lock                 while a training runs: its process
  */
 export interface RunConfig {
-  kind: "pretrain" | "supervised" | "parl";
+  kind: "pretrain" | "supervised" | "parl" | "specialist";
   task: Task | null;
-  /** The model; in a swarm, the primary. */
-  model: ResolvedAnnotator | ResolvedBackbone;
+  /** The model; in a swarm, the primary; of a column specialist its kind, options and labels. */
+  model: ResolvedAnnotator | ResolvedBackbone | ColumnModel;
   /** Options of the `Serialiser` that made the training examples, without augmentation. */
   serialise: { [key: string]: MetricValue };
   /** Options of the training, with every default filled in. */
@@ -40,6 +40,11 @@ export interface RunConfig {
   distill?: { [key: string]: MetricValue };
 }
 
+export interface ColumnModel {
+  kind: string;
+  labels: string[];
+}
+
 const FORMAT = 1;
 
 /** Specialists have folders of their names. */
@@ -47,7 +52,7 @@ export const SPECIALIST_ID = /^[\w@-][\w.@ -]*$/;
 
 const configSchema = z.looseObject({
   format: z.literal(FORMAT),
-  kind: z.enum(["pretrain", "supervised", "parl"]),
+  kind: z.enum(["pretrain", "supervised", "parl", "specialist"]),
   task: z.enum(["cta", "cpa"]).nullable(),
   model: z.looseObject({}),
   serialise: z.looseObject({}),
@@ -80,17 +85,22 @@ export async function openRun(dir: string, config: RunConfig, recorded: RunConfi
       `${dir} cannot be resumed: ${path} is ${left} in the run, ${right} here`,
     );
   }
-  if (existsSync(dir) && (await writing(dir, () => readdir(dir))).length > 0) {
-    const what = existsSync(join(dir, "config.json")) ? "a run" : "files";
-    throw new AegirError(
-      "ERR_CONFIG",
-      `${dir} already holds ${what}: choose another folder, or continue a run with resume (--resume)`,
-    );
-  }
+  await checkFree(dir);
   await writing(dir, () => makeFolder(dir));
   await writeFileAtomic(
     join(dir, "config.json"),
     `${JSON.stringify({ format: FORMAT, ...config }, null, 2)}\n`,
+  );
+}
+
+/** @throws AegirError ERR_CONFIG where the folder of a new run already holds something */
+export async function checkFree(dir: string): Promise<void> {
+  if (dir === "") throw new AegirError("ERR_CONFIG", "out (--out): expected a run folder, got ''");
+  if (!existsSync(dir) || (await writing(dir, () => readdir(dir))).length === 0) return;
+  const what = existsSync(join(dir, "config.json")) ? "a run" : "files";
+  throw new AegirError(
+    "ERR_CONFIG",
+    `${dir} already holds ${what}: choose another folder, or continue a run with resume (--resume)`,
   );
 }
 

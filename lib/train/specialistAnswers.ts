@@ -4,7 +4,7 @@ import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation } from "../model/index.js";
 import {
   type CacheOptions,
-  type FrozenSpecialist,
+  type Specialist,
   SpecialistCache,
   SpecialistResult,
   type SwarmOrchestrator,
@@ -115,7 +115,7 @@ export class SpecialistAnswers {
   }
 
   private async one(
-    specialist: FrozenSpecialist,
+    specialist: Specialist,
     index: number,
     batch: Batch,
     inputs: Inputs,
@@ -171,7 +171,7 @@ function numbered(result: SpecialistResult, index: number): SpecialistResult {
 }
 
 async function fillCache(
-  specialist: FrozenSpecialist,
+  specialist: Specialist,
   batches: Batch[],
   stages: readonly number[] | undefined,
   { maxBytes, signal, timeoutMs }: AnswerOptions,

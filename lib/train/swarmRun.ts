@@ -3,10 +3,12 @@ import type { Serialiser } from "../data/serialise.js";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions, type ModelRuntime } from "../model/index.js";
+import { LinearSpecialist } from "../specialists/index.js";
 import {
   AlignmentProjection,
   FrozenSpecialist,
   RWKVStateFusion,
+  type Specialist,
   SwarmOrchestrator,
   stateGeometry,
 } from "../swarm/index.js";
@@ -14,6 +16,7 @@ import { firstDifference, loadCheckpoint, saveCheckpoint, type TensorMap } from 
 import { initialiseFrom } from "./initialise.js";
 import type { MetricValue } from "./metricsLog.js";
 import { bestWeightsDir, openRun, type RunConfig, readRunConfig } from "./runFolder.js";
+import { loadSpecialist, saveSpecialist } from "./specialistRun.js";
 import { restoreModule, storeModule } from "./tensors.js";
 
 /** What a swarm's run folder records beside the primary: enough to build it again. */
@@ -34,12 +37,15 @@ interface NamedModel {
   model: AegirForColumnAnnotation;
 }
 
+/** A model to freeze, or a specialist as it is. */
+type Member = NamedModel | LinearSpecialist;
+
 /**
  * A swarm of a fresh primary over frozen specialists; those of other geometry than the primary's get an alignment.
  * @param geometry of the primary, with its labels
  */
 export function buildSwarm(
-  specialists: readonly NamedModel[],
+  specialists: readonly Member[],
   geometry: AnnotatorOptions,
   { fuse, fusionMode, seed, threads }: Omit<SwarmConfig, "specialists"> & { seed: number; threads: number },
   name: string,
@@ -55,7 +61,9 @@ export function buildSwarm(
   };
   try {
     const own = stateGeometry(primary);
-    const frozen = specialists.map(({ id, model }) => {
+    const frozen = specialists.map((member): Specialist => {
+      if (member instanceof LinearSpecialist) return member;
+      const { id, model } = member;
       const same = fuse === "outputs" || firstDifference(stateGeometry(model), own) === null;
       const alignment = same ? undefined : keep(AlignmentProjection.between(model, primary));
       return new FrozenSpecialist(model, { id, alignment });
@@ -124,18 +132,28 @@ export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
   return {
     primary: swarm.primary.options,
     fuse: swarm.fuse,
-    specialists: swarm.specialists.map(({ id, geometry }) => ({ id, geometry })),
+    specialists: swarm.specialists.map((specialist) => {
+      const { id } = specialist;
+      return specialist instanceof FrozenSpecialist
+        ? { id, geometry: specialist.geometry }
+        : { id, numLabels: specialist.numLabels };
+    }),
   };
 }
 
 /** Copies frozen specialists into a swarm's run folder, each as a run folder of its own. */
 export async function saveSpecialists(
   dir: string,
-  specialists: readonly (NamedModel & { serialiser: Serialiser })[],
+  specialists: readonly ((NamedModel & { serialiser: Serialiser }) | LinearSpecialist)[],
   task: Task,
 ): Promise<void> {
-  for (const { id, model, serialiser } of specialists) {
-    const own = join(dir, "specialists", id);
+  for (const specialist of specialists) {
+    const own = join(dir, "specialists", specialist.id);
+    if (specialist instanceof LinearSpecialist) {
+      await saveSpecialist(own, specialist, task);
+      continue;
+    }
+    const { model, serialiser } = specialist;
     const config: RunConfig = {
       kind: "supervised",
       task,
@@ -161,13 +179,17 @@ export async function loadSwarm(
   runtime: ModelRuntime = {},
 ): Promise<SwarmParts> {
   const { specialists: ids, fuse, fusionMode } = config.swarm as unknown as SwarmConfig;
-  const models: NamedModel[] = [];
+  const models: Member[] = [];
   const disposeModels = () => {
-    for (const { model } of models) model.dispose();
+    for (const member of models) if (!(member instanceof LinearSpecialist)) member.model.dispose();
   };
   try {
-    for (const id of ids)
-      models.push({ id, model: await loadAnnotatorModel(join(dir, "specialists", id), runtime) });
+    for (const id of ids) {
+      const own = join(dir, "specialists", id);
+      const { kind } = await readRunConfig(own);
+      if (kind === "specialist") models.push(await loadSpecialist(own, id));
+      else models.push({ id, model: await loadAnnotatorModel(own, runtime) });
+    }
     const threads = runtime.threads ?? 1;
     const parts = buildSwarm(
       models,

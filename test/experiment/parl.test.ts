@@ -76,7 +76,7 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   using after = await loadRun(join(dir.path, "whole/runs/seed-0/router"));
   const weights = ({ native }: { native: NativeModule }) =>
     Object.entries(native.stateDict()).map(([name, tensor]) => [name, tensor.data()]);
-  expect(weights(after.model)).toEqual(weights(before.model));
+  expect(weights(after.model!)).toEqual(weights(before.model!));
   expect(weights(after.swarm!.router)).not.toEqual(weights(before.swarm!.router));
   for (const control of ["all-on", "all-off"])
     expect(row(`router ${control}`).macroF1).toEqual(row(`together ${control}`).macroF1);

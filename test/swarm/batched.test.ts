@@ -229,7 +229,7 @@ describe("batched execution", () => {
       expectError("ERR_ABORTED", /aborted/),
     );
     for (const each of await swarm.runSpecialists(inputs, rows)) each.dispose();
-    swarm.specialists[0]!.model.dispose();
+    (swarm.specialists[0] as FrozenSpecialist).model.dispose();
     await expect(swarm.runSpecialists(inputs, rows)).rejects.toThrow(
       expectError("ERR_DISPOSED", /^specialist 'a': .*disposed/),
     );

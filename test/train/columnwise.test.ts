@@ -82,7 +82,7 @@ describe("column-wise training", () => {
     expect(losses[0]!).toBeGreaterThan(3.4);
     expect(Math.min(...losses.slice(-5))).toBeLessThan(2.9);
     using loaded = await loadRun(out);
-    expect(loaded.model.weightsHash()).toBe(model.weightsHash());
+    expect(loaded.model!.weightsHash()).toBe(model.weightsHash());
     expect(loaded.calibration).toEqual(calibration);
     const validation = await evaluateRun(loaded, dataset, { split: "validation" });
     // The power of the prior was chosen on these columns: 0 gives what training saw.

@@ -67,7 +67,7 @@ describe("supervised training", () => {
     expect(losses[0]!).toBeGreaterThan(3);
     expect(Math.min(...losses.slice(-5))).toBeLessThan(2.5);
     using loaded = await loadRun(out);
-    expect(loaded.model.weightsHash()).toBe(model.weightsHash());
+    expect(loaded.model!.weightsHash()).toBe(model.weightsHash());
     expect(loaded.labels).toEqual(labels);
     const validation = await evaluateRun(loaded, dataset, { split: "validation" });
     expect(validation.macroF1).toBeCloseTo(outcome.best!.score, 10);

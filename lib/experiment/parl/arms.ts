@@ -2,7 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Serialiser } from "../../data/serialise.js";
 import type { Dataset, LabelledColumn } from "../../data/types.js";
+import { AegirError } from "../../errors.js";
 import { AegirForColumnAnnotation } from "../../model/index.js";
+import { FrozenSpecialist } from "../../swarm/index.js";
 import { countBlocks } from "../../train/criticalSteps.js";
 import { evaluationSet } from "../../train/evaluate.js";
 import { loadRun } from "../../train/loadRun.js";
@@ -165,7 +167,9 @@ async function swarmResult(
     ...outcomes,
     steps: plan.primary.steps,
     compute: parlCompute(settings, {
-      specialistCosts: swarm.specialists.map(({ model }) => multiplyAdds(model.native) / own),
+      specialistCosts: swarm.specialists.map((specialist) =>
+        specialist instanceof FrozenSpecialist ? multiplyAdds(specialist.model.native) / own : 0,
+      ),
       trainColumns: dataset.splits.train.length,
     }),
     curves: await curvesOf(run.out!),
@@ -235,6 +239,7 @@ async function loadSpecialists(
   const sources: SpecialistSource[] = [];
   for (const [i, { id, run }] of specialists.entries()) {
     const { model, serialiser } = scope.keep(await loadRun(run, { name: id }));
+    if (!model) throw new AegirError("ERR_CONFIG", `specialist '${id}': ${run} holds no model`);
     const used = untrained
       ? scope.keep(
           new AegirForColumnAnnotation(model.options, { seed: seed + 1001 + i, name: `random ${id}` }),

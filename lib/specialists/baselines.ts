@@ -1,0 +1,178 @@
+import { classificationReport } from "../data/metrics.js";
+import { siteOf } from "../data/sotab.js";
+import type { ColumnRef, Dataset, Split } from "../data/types.js";
+import { type Extractor, LinearSpecialist } from "./linearSpecialist.js";
+import {
+  bestOf,
+  chooseTau,
+  classIds,
+  type LabelledRef,
+  type Running,
+  trainLinear,
+} from "./linearTraining.js";
+import { NgramFeatures } from "./ngramFeatures.js";
+import {
+  type NgramSpecialistOptions,
+  ngramSpecialistOptions,
+  trainNgramSpecialist,
+} from "./ngramSpecialist.js";
+import { besides, SparseBuilder, type SparseRows } from "./sparse.js";
+
+/** Micro and macro F1 of one split. */
+export interface Scores {
+  micro: number;
+  macro: number;
+}
+
+export interface BaselineScores {
+  name: "own" | "context" | "context, τ" | "context + CPA, τ";
+  /** Chosen on validation; 0: no adjustment. */
+  tau: number;
+  scores: Partial<Record<Split, Scores>>;
+  /** Of features, fit and, where it is stacked, the CPA model; on one core. */
+  cpuSeconds: number;
+  parameters: number;
+}
+
+export interface BaselineOptions {
+  /** A CPA data set for the stacked baseline, of whose sites those in the test split of the CTA data are left out. */
+  cpa?: Dataset;
+  /** Splits that are scored. */
+  splits?: readonly Split[];
+  features?: Omit<NgramSpecialistOptions, "context" | "folds" | "tau">;
+}
+
+/**
+ * What people would use in place of a network, on the same files: n-gram TF-IDF with logistic regression of the column alone, with the
+ * table's other columns, with logit adjustment, and with what a CPA model says of the same columns as further features.
+ * @throws AegirError ERR_DATA, ERR_ABORTED
+ */
+export async function ngramBaselines(
+  dataset: Dataset,
+  { cpa, splits = ["validation"], features = {} }: BaselineOptions = {},
+  running: Running = {},
+): Promise<BaselineScores[]> {
+  const results: BaselineScores[] = [];
+  const data = { train: labelledRefs(dataset, "train"), labels: dataset.labels };
+  const validation = labelledRefs(dataset, "validation");
+  const add = async (name: BaselineScores["name"], specialist: LinearSpecialist, cpuSeconds: number) => {
+    const scores: BaselineScores["scores"] = {};
+    for (const split of splits) scores[split] = await scoresOf(specialist, labelledRefs(dataset, split));
+    const { weight, bias } = specialist.learned;
+    results.push({
+      name,
+      tau: specialist.learned.tau,
+      scores,
+      cpuSeconds,
+      parameters: weight.length + bias.length,
+    });
+  };
+  const plain = { ...features, folds: 0, tau: 0 };
+  const own = await timed(() => trainNgramSpecialist(data, { ...plain, context: false }, running));
+  await add("own", own.value, own.cpuSeconds);
+  const context = await timed(() => trainNgramSpecialist(data, { ...plain, context: true }, running));
+  await add("context", context.value, context.cpuSeconds);
+  await add("context, τ", await withBestTau(context.value, validation), context.cpuSeconds);
+  if (cpa) {
+    const stacked = await timed(() => trainStacked(dataset, cpa, features, running));
+    await add("context + CPA, τ", await withBestTau(stacked.value, validation), stacked.cpuSeconds);
+  }
+  return results;
+}
+
+/** The columns of a split with their tables. */
+export function labelledRefs(dataset: Dataset, split: Split): LabelledRef[] {
+  return dataset.splits[split].map(({ table, column, mainColumn, label }) => ({
+    table: dataset.tables.get(table)!,
+    column,
+    ...(mainColumn === undefined ? {} : { mainColumn }),
+    label,
+  }));
+}
+
+/** The training columns of `other` whose sites have no table in the test split of `dataset`. */
+export function withoutTestSites(other: Dataset, dataset: Dataset): LabelledRef[] {
+  const sites = new Set(dataset.splits.test.map(({ table }) => siteOf(table)));
+  return labelledRefs(other, "train").filter(({ table }) => !sites.has(siteOf(table.name)));
+}
+
+/** @throws AegirError ERR_DATA for labels that training had no column of */
+export async function scoresOf(
+  specialist: LinearSpecialist,
+  columns: readonly LabelledRef[],
+): Promise<Scores> {
+  const { labels } = specialist;
+  const predicted = bestOf(await specialist.logProbabilities(columns), labels.length);
+  const { microF1, macroF1 } = classificationReport(classIds(columns, labels), predicted, labels);
+  return { micro: microF1, macro: macroF1 };
+}
+
+async function withBestTau(
+  specialist: LinearSpecialist,
+  validation: readonly LabelledRef[],
+): Promise<LinearSpecialist> {
+  const { id, extractor, learned } = specialist;
+  const { tau } = await chooseTau(specialist, validation);
+  return new LinearSpecialist(id, extractor, { ...learned, tau });
+}
+
+/** A CPA model reads the other task's columns as if each had a subject among the others: it says which property each may be. */
+async function trainStacked(
+  dataset: Dataset,
+  cpa: Dataset,
+  features: BaselineOptions["features"],
+  running: Running,
+): Promise<LinearSpecialist> {
+  const train = withoutTestSites(cpa, dataset);
+  const plain = { ...features, context: true, folds: 0, tau: 0 };
+  const properties = await trainNgramSpecialist({ train }, { ...plain, id: "cpa" }, running);
+  const columns = labelledRefs(dataset, "train");
+  const settings = ngramSpecialistOptions.parse(plain);
+  const ngrams = NgramFeatures.fit(columns, settings).features;
+  const stacked = new Stacked(ngrams, properties);
+  const data = { train: columns, labels: dataset.labels };
+  return trainLinear("stacked", stacked, stacked.transform(columns), data, settings, running);
+}
+
+/** n-grams and the probabilities of another task's model, as a block of length 1. */
+class Stacked implements Extractor {
+  readonly kind = "stacked";
+  readonly options = {};
+
+  constructor(
+    private readonly ngrams: NgramFeatures,
+    private readonly other: LinearSpecialist,
+  ) {}
+
+  get columns(): number {
+    return this.ngrams.columns + this.other.labels.length;
+  }
+
+  tensors() {
+    return {};
+  }
+
+  transform(refs: readonly ColumnRef[]): SparseRows {
+    return besides([this.ngrams.transform(refs), this.probabilities(refs)]);
+  }
+
+  private probabilities(refs: readonly ColumnRef[]): SparseRows {
+    const width = this.other.labels.length;
+    const said = this.other.logProbabilitiesOf(refs);
+    const builder = new SparseBuilder(width);
+    for (let row = 0; row < refs.length; row++) {
+      const values = said.subarray(row * width, (row + 1) * width).map((logp) => Math.exp(logp));
+      const length = Math.sqrt(values.reduce((sum, p) => sum + p * p, 0));
+      for (let k = 0; k < width; k++) builder.push(k, values[k]! / length);
+      builder.endRow();
+    }
+    return builder.build();
+  }
+}
+
+async function timed<T>(run: () => Promise<T>): Promise<{ value: T; cpuSeconds: number }> {
+  const before = process.cpuUsage();
+  const value = await run();
+  const { user, system } = process.cpuUsage(before);
+  return { value, cpuSeconds: (user + system) / 1e6 };
+}

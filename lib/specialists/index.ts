@@ -1,0 +1,14 @@
+export {
+  type BaselineOptions,
+  type BaselineScores,
+  labelledRefs,
+  ngramBaselines,
+  type Scores,
+  scoresOf,
+  withoutTestSites,
+} from "./baselines.js";
+export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
+export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";
+export { type Learned, LinearSpecialist } from "./linearSpecialist.js";
+export { chooseTau, type LabelledRef, type LinearData } from "./linearTraining.js";
+export { type NgramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";

@@ -1,0 +1,25 @@
+import type { z } from "zod";
+import { formatExtractor, formatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
+import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
+import type { LinearData, Running } from "./linearTraining.js";
+import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
+import { ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
+
+export type SpecialistKind = "ngram" | "format";
+
+interface Kind {
+  options: z.ZodObject;
+  train(data: LinearData, options: object, running?: Running): Promise<LinearSpecialist>;
+  /** @param options and tensors as the extractor gave them */
+  restore(options: object, tensors: Record<string, Int32Array | Float32Array>): Extractor;
+}
+
+/** The kinds that can be trained by name and stored in a run. */
+export const SPECIALIST_KINDS: Record<SpecialistKind, Kind> = {
+  ngram: {
+    options: ngramSpecialistOptions,
+    train: trainNgramSpecialist,
+    restore: (options, tensors) => NgramFeatures.restore(options as FeatureOptions, tensors),
+  },
+  format: { options: formatSpecialistOptions, train: trainFormatSpecialist, restore: () => formatExtractor },
+};

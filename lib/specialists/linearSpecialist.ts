@@ -1,0 +1,132 @@
+import { createHash } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { ColumnRef } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { ColumnSpecialist } from "../swarm/index.js";
+import { type SparseRows, timesDense } from "./sparse.js";
+
+/** What turns columns into rows of features. */
+export interface Extractor {
+  readonly kind: "ngram" | "format" | "stacked";
+  /** Number of features. */
+  readonly columns: number;
+  /** With `tensors` enough to make it again. */
+  readonly options: object;
+  tensors(): Record<string, Int32Array | Float32Array>;
+  transform(refs: readonly ColumnRef[]): SparseRows;
+}
+
+/** What a training found. */
+export interface Learned {
+  labels: readonly string[];
+  /** (features, labels) row-major */
+  weight: Float32Array;
+  /** (labels) */
+  bias: Float32Array;
+  /** (labels) ln of each label's share of the training columns. */
+  logPrior: Float32Array;
+  /** Logit adjustment: probabilities are divided by prior^tau (Menon et al., 2021). */
+  tau: number;
+  /** What is said of the columns that it was trained on, by `columnKey`: unadjusted logits of a fit that had not seen their tables. */
+  held: ReadonlyMap<string, Float32Array>;
+}
+
+/** Columns between two turns of the event loop. */
+const CHUNK = 16;
+
+/**
+ * A linear classifier over features of columns, by itself or in a swarm. Of a column that it was trained on it says what a fit without
+ * that column's table says: a swarm that learns on the same columns meets it as sure, and as wrong, as it is on new ones.
+ */
+export class LinearSpecialist extends ColumnSpecialist {
+  private readonly weight: Float64Array;
+
+  constructor(
+    id: string,
+    readonly extractor: Extractor,
+    readonly learned: Learned,
+  ) {
+    super(id, learned.labels);
+    this.weight = Float64Array.from(learned.weight);
+  }
+
+  async logProbabilities(columns: readonly ColumnRef[], signal?: AbortSignal): Promise<Float32Array> {
+    return this.adjustedSoftmax(await this.logits(columns, signal));
+  }
+
+  /** The same at once, without a turn of the event loop: for features of another classifier. */
+  logProbabilitiesOf(columns: readonly ColumnRef[]): Float32Array {
+    return this.adjustedSoftmax(this.logitsOf(columns));
+  }
+
+  private adjustedSoftmax(logits: Float64Array): Float32Array {
+    const { logPrior, tau } = this.learned;
+    return logSoftmax(adjusted(logits, logPrior, tau), this.labels.length);
+  }
+
+  /** Before adjustment and softmax, (columns, labels). @throws AegirError ERR_DATA, ERR_ABORTED */
+  async logits(columns: readonly ColumnRef[], signal?: AbortSignal): Promise<Float64Array> {
+    const classes = this.labels.length;
+    const out = new Float64Array(columns.length * classes);
+    for (const ref of columns) checkColumn(ref);
+    for (let from = 0; from < columns.length; from += CHUNK) {
+      await nextTurn();
+      if (signal?.aborted) throw new AegirError("ERR_ABORTED", `interrupted after ${from} columns`);
+      out.set(this.logitsOf(columns.slice(from, from + CHUNK)), from * classes);
+    }
+    return out;
+  }
+
+  private logitsOf(columns: readonly ColumnRef[]): Float64Array {
+    const { bias, held } = this.learned;
+    const classes = bias.length;
+    const start = new Float64Array(columns.length * classes);
+    for (let i = 0; i < columns.length; i++) start.set(bias, i * classes);
+    const out = timesDense(this.extractor.transform(columns), this.weight, classes, start);
+    if (held.size === 0) return out;
+    for (const [i, column] of columns.entries()) {
+      const known = held.get(columnKey(column));
+      if (known) out.set(known, i * classes);
+    }
+    return out;
+  }
+
+  weightsHash(): string {
+    const { weight, bias, logPrior, tau } = this.learned;
+    const hash = createHash("sha256");
+    for (const { buffer, byteOffset, byteLength } of [weight, bias, logPrior])
+      hash.update(new Uint8Array(buffer, byteOffset, byteLength));
+    return hash.update(String(tau)).digest("hex");
+  }
+}
+
+/** Logits less tau times ln prior, (rows, labels). */
+export function adjusted(logits: Float64Array, logPrior: Float32Array, tau: number): Float64Array {
+  return logits.map((logit, i) => logit - tau * logPrior[i % logPrior.length]!);
+}
+
+/** Of each row of `classes`. */
+export function logSoftmax(logits: Float64Array, classes: number): Float32Array {
+  const out = new Float32Array(logits.length);
+  for (let from = 0; from < logits.length; from += classes) {
+    const row = logits.subarray(from, from + classes);
+    const top = row.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
+    const sum = row.reduce((total, value) => total + Math.exp(value - top), 0);
+    for (let k = 0; k < classes; k++) out[from + k] = row[k]! - top - Math.log(sum);
+  }
+  return out;
+}
+
+/** Tells a column from all others of other tables or contents. */
+export function columnKey({ table, column, mainColumn }: ColumnRef): string {
+  const content = createHash("sha256").update(JSON.stringify(table.columns[column]!.cells)).digest("base64");
+  return JSON.stringify([table.name, column, mainColumn ?? null, content]);
+}
+
+function checkColumn({ table, column }: ColumnRef): void {
+  if (table.columns[column]) return;
+  throw new AegirError(
+    "ERR_DATA",
+    `column was ${column}, but table '${table.name}' has ${table.columns.length === 0 ? "no columns" : `columns 0 to ${table.columns.length - 1}`}`,
+  );
+}

@@ -1,0 +1,152 @@
+import { z } from "zod";
+import { classificationReport } from "../data/metrics.js";
+import { Random } from "../data/random.js";
+import type { ColumnRef } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { gramOf } from "./gram.js";
+import { adjusted, columnKey, type Extractor, type Learned, LinearSpecialist } from "./linearSpecialist.js";
+import { fitRows } from "./softmaxRegression.js";
+import { type SparseRows, transposedTimesDense } from "./sparse.js";
+
+/** A column with its type. */
+export interface LabelledRef extends ColumnRef {
+  label: string;
+}
+
+export const linearSettings = z.strictObject({
+  c: z.number().positive().default(30).describe("inverse of the L2 penalty"),
+  /** Each part is told by a fit on the others what to say of its columns; 0: none. */
+  folds: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(4)
+    .describe("parts of the training tables that are held out in turn"),
+  /** Absent: what gives the best macro F1 on validation, 0 where there is none. */
+  tau: z
+    .number()
+    .min(0)
+    .max(10)
+    .optional()
+    .describe("logit adjustment: divide by prior^tau (default: best on validation)"),
+  seed: z.int().default(0).describe("seed of the folds"),
+});
+export type LinearSettings = z.output<typeof linearSettings>;
+
+export interface LinearData {
+  train: readonly LabelledRef[];
+  validation?: readonly LabelledRef[];
+  /** Absent: those of `train`, sorted. */
+  labels?: readonly string[];
+}
+
+export interface Running {
+  signal?: AbortSignal;
+  /** Fits done and in all. */
+  onProgress?: (done: number, total: number) => void;
+}
+
+const TAUS = Array.from({ length: 9 }, (_, i) => i / 4);
+
+/**
+ * Fits a linear classifier to the columns' features, and one for each fold.
+ * @param rows features of `train`
+ * @throws AegirError ERR_DATA without training columns or for an unknown label; ERR_ABORTED
+ */
+export async function trainLinear(
+  id: string,
+  extractor: Extractor,
+  rows: SparseRows,
+  { train, validation = [], labels = labelsOf(train) }: LinearData,
+  { c, folds, tau, seed }: LinearSettings,
+  { signal, onProgress }: Running = {},
+): Promise<LinearSpecialist> {
+  if (train.length === 0) throw new AegirError("ERR_DATA", `specialist '${id}': no columns to train on`);
+  const truth = classIds(train, labels);
+  const classes = labels.length;
+  using gram = gramOf(rows);
+  const whole = await fitRows(gram, truth, classes, { c, signal });
+  const total = 1 + folds;
+  onProgress?.(1, total);
+  const held = new Map<string, Float32Array>();
+  const foldOf = foldsOf(train, folds, seed);
+  for (let fold = 0; fold < folds; fold++) {
+    const weights = foldOf.map((own) => (own === fold ? 0 : 1));
+    if (!weights.includes(1)) continue;
+    const { logits } = await fitRows(gram, truth, classes, { c, weights, signal });
+    for (const [i, weight] of weights.entries()) {
+      if (weight > 0) continue;
+      held.set(columnKey(train[i]!), Float32Array.from(logits.subarray(i * classes, (i + 1) * classes)));
+    }
+    onProgress?.(2 + fold, total);
+  }
+  const learned: Learned = {
+    labels,
+    weight: Float32Array.from(transposedTimesDense(rows, whole.rows, classes)),
+    bias: Float32Array.from(whole.bias),
+    logPrior: logPriorOf(truth, classes),
+    tau: tau ?? 0,
+    held,
+  };
+  const specialist = new LinearSpecialist(id, extractor, learned);
+  if (tau !== undefined || validation.length === 0) return specialist;
+  return new LinearSpecialist(id, extractor, {
+    ...learned,
+    tau: (await chooseTau(specialist, validation)).tau,
+  });
+}
+
+/** The adjustment of the best macro F1 on labelled columns; the least one among equals. */
+export async function chooseTau(
+  specialist: LinearSpecialist,
+  columns: readonly LabelledRef[],
+): Promise<{ tau: number; macroF1: number }> {
+  const { labels, learned } = specialist;
+  const known = columns.filter(({ label }) => labels.includes(label));
+  const truth = classIds(known, labels);
+  const logits = await specialist.logits(known);
+  const scores = TAUS.map((tau) => {
+    const predicted = bestOf(adjusted(logits, learned.logPrior, tau), labels.length);
+    return { tau, macroF1: classificationReport(truth, predicted, labels).macroF1 };
+  });
+  return scores.reduce((best, score) => (score.macroF1 > best.macroF1 ? score : best));
+}
+
+/** The class of the largest of each row's values. */
+export function bestOf(values: ArrayLike<number>, classes: number): Int32Array {
+  return Int32Array.from({ length: values.length / classes }, (_, row) => {
+    let best = 0;
+    for (let k = 1; k < classes; k++)
+      if (values[row * classes + k]! > values[row * classes + best]!) best = k;
+    return best;
+  });
+}
+
+/** @throws AegirError ERR_DATA */
+export function classIds(columns: readonly LabelledRef[], labels: readonly string[]): Int32Array {
+  const idOf = new Map(labels.map((label, id) => [label, id]));
+  return Int32Array.from(columns, ({ label }) => {
+    const id = idOf.get(label);
+    if (id === undefined)
+      throw new AegirError("ERR_DATA", `label '${label}' is not among the ${labels.length} labels`);
+    return id;
+  });
+}
+
+function labelsOf(columns: readonly LabelledRef[]): string[] {
+  return [...new Set(columns.map(({ label }) => label))].sort();
+}
+
+/** A class without training columns counts as one of half a column. */
+function logPriorOf(truth: Int32Array, classes: number): Float32Array {
+  const counts = new Float64Array(classes);
+  for (const id of truth) counts[id]!++;
+  return Float32Array.from(counts, (count) => Math.log(Math.max(count, 0.5) / truth.length));
+}
+
+/** The fold of each column: whole tables, in random order. */
+function foldsOf(columns: readonly ColumnRef[], folds: number, seed: number): number[] {
+  const tables = new Random(seed, "folds").shuffle([...new Set(columns.map(({ table }) => table.name))]);
+  const positions = new Map(tables.map((name, position) => [name, position]));
+  return columns.map(({ table }) => (folds === 0 ? 0 : positions.get(table.name)! % folds));
+}

@@ -1,0 +1,86 @@
+import { z } from "zod";
+
+export const ngramOptions = z.strictObject({
+  minN: z.int().min(1).max(8).default(1).describe("shortest n-gram"),
+  maxN: z.int().min(1).max(8).default(4).describe("longest n-gram"),
+  unit: z.enum(["characters", "bytes"]).default("characters").describe("what n-grams are made of"),
+  /** Each word with a blank before and after; else across words. */
+  words: z.boolean().default(true).describe("keep n-grams within words"),
+  lowercase: z.boolean().default(true).describe("ignore case"),
+  /** Buckets that n-grams are hashed into, a power of two. */
+  buckets: z
+    .int()
+    .min(2)
+    .max(2 ** 24)
+    .refine((n) => Number.isInteger(Math.log2(n)), "expected a power of two")
+    .default(2 ** 18)
+    .describe("buckets of n-grams, a power of two"),
+  /** Cells of a column that are read, evenly spaced among those that are not empty, and characters of each. */
+  cells: z.int().min(1).default(32).describe("cells of a column that are read"),
+  cellCharacters: z.int().min(1).default(256).describe("characters of a cell that are read"),
+});
+export type NgramOptions = z.output<typeof ngramOptions>;
+
+/** How often each hashed n-gram occurs in a column: buckets ascending, each once. */
+export interface NgramCounts {
+  buckets: Int32Array;
+  counts: Int32Array;
+}
+
+const BLANK = 32;
+const PRIME = 0x01000193;
+
+/** Counts of the hashed n-grams of some cells. */
+export function countNgrams(cells: readonly string[], options: NgramOptions): NgramCounts {
+  const counts = new Map<number, number>();
+  for (const cell of chosenCells(cells, options)) {
+    for (const part of options.words ? cell.split(/\s+/u) : [cell]) {
+      if (part !== "") countPart(unitsOf(` ${part} `, options), options, counts);
+    }
+  }
+  const buckets = Int32Array.from(counts.keys()).sort();
+  return { buckets, counts: buckets.map((bucket) => counts.get(bucket)!) };
+}
+
+function chosenCells(
+  cells: readonly string[],
+  { cells: limit, cellCharacters, lowercase }: NgramOptions,
+): string[] {
+  const filled = cells.filter((cell) => cell.trim() !== "");
+  const chosen =
+    filled.length <= limit
+      ? filled
+      : Array.from({ length: limit }, (_, i) => filled[Math.floor((i * filled.length) / limit)]!);
+  const cut = chosen.map((cell) => cell.slice(0, cellCharacters));
+  return lowercase ? cut.map((cell) => cell.toLowerCase()) : cut;
+}
+
+/** Code points, a lone surrogate being one, or bytes. */
+function unitsOf(text: string, { unit }: NgramOptions): ArrayLike<number> {
+  if (unit === "bytes") return Buffer.from(text, "utf8");
+  return Array.from(text, (character) => character.codePointAt(0)!);
+}
+
+function countPart(
+  units: ArrayLike<number>,
+  { minN, maxN, buckets }: NgramOptions,
+  counts: Map<number, number>,
+): void {
+  for (let start = 0; start < units.length; start++) {
+    let hash = 0x811c9dc5;
+    const end = Math.min(maxN, units.length - start);
+    for (let n = 1; n <= end; n++) {
+      hash = Math.imul(hash ^ units[start + n - 1]!, PRIME);
+      if (n < minN || (n === 1 && units[start] === BLANK)) continue;
+      const bucket = mixed(hash ^ n) & (buckets - 1);
+      counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
+    }
+  }
+}
+
+/** The finaliser of MurmurHash3: every bit of the hash reaches every bit of the bucket. */
+function mixed(hash: number): number {
+  let h = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}

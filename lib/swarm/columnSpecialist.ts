@@ -1,0 +1,60 @@
+import type { ColumnRef } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { native } from "../native/load.js";
+import type { RowInputs } from "./inputs.js";
+import { Specialist, type SpecialistOutput, type SpecialistRun, specialistOutput } from "./specialist.js";
+
+/** ln p below which a label counts as not said at all, in the embedding. */
+const FLOOR = Math.log(1e-4);
+
+/**
+ * A specialist that reads columns in place of tokens, by whatever means: it says log-probabilities over labels of its own and has no
+ * recurrent states. `forward` needs `inputs.columns`, which batches of encoded columns bring along.
+ */
+export abstract class ColumnSpecialist extends Specialist {
+  constructor(
+    id: string,
+    readonly labels: readonly string[],
+  ) {
+    super(id, undefined);
+  }
+
+  get numLabels(): number {
+    return this.labels.length;
+  }
+
+  /** Its log-probabilities stand for the embedding that a model would have. */
+  get pooledWidth(): number {
+    return this.labels.length;
+  }
+
+  /** ln p(label | column), (columns, labels) row-major. @throws AegirError ERR_DATA where a table has no such column; ERR_ABORTED */
+  abstract logProbabilities(columns: readonly ColumnRef[], signal?: AbortSignal): Promise<Float32Array>;
+
+  protected async run(
+    { columns, inputIds }: RowInputs,
+    { signal, stages = [] }: SpecialistRun,
+  ): Promise<SpecialistOutput> {
+    const rows = inputIds.shape[0] as number;
+    if (stages.length > 0)
+      throw new AegirError("ERR_ARGUMENT", `stages: it has no recurrent states, got [${stages.join(", ")}]`);
+    if (columns?.length !== rows) {
+      const got = columns ? `${columns.length} for ${rows} rows` : "none";
+      throw new AegirError(
+        "ERR_ARGUMENT",
+        `inputs.columns: it reads the columns themselves, one for each row; got ${got}`,
+      );
+    }
+    const start = performance.now();
+    const said = await this.logProbabilities(columns, signal);
+    const shape = [rows, this.labels.length];
+    const { Tensor } = native();
+    const logits = Tensor.fromData(said, shape, "f32");
+    const pooled = Tensor.fromData(
+      said.map((logp) => 1 - Math.max(logp, FLOOR) / FLOOR),
+      shape,
+      "f32",
+    );
+    return specialistOutput(this.id, { logits, pooled }, {}, { start, end: performance.now() });
+  }
+}

@@ -1,0 +1,172 @@
+import { join } from "node:path";
+import { Serialiser } from "../data/serialise.js";
+import type { Dataset, Task } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import {
+  LinearSpecialist,
+  labelledRefs,
+  SPECIALIST_KINDS,
+  type SpecialistKind,
+} from "../specialists/index.js";
+import { type Checkpoint, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
+import { defined } from "./defined.js";
+import { trainableLabels } from "./examples.js";
+import type { MetricValue } from "./metricsLog.js";
+import { Meter, type ProgressListener } from "./progress.js";
+import { bestWeightsDir, checkFree, openRun, type RunConfig, readRunConfig } from "./runFolder.js";
+
+export interface SpecialistTraining {
+  kind: SpecialistKind;
+  dataset: Dataset;
+  dataSource?: RunConfig["data"];
+  /** Options of the kind, as `trainNgramSpecialist` and `trainFormatSpecialist` take them. */
+  options?: object;
+  /** Run folder; absent: nothing is written. */
+  out?: string;
+  signal?: AbortSignal;
+  onProgress?: ProgressListener;
+}
+
+/** A column specialist reads columns: nothing of their encoding is used, so as little as possible is made. */
+export function columnSerialiser(): Serialiser {
+  return new Serialiser({ maxContext: 0, targetCells: 1, cellBytes: 4 });
+}
+
+/**
+ * Trains a specialist that reads columns in place of tokens, and saves it as a run.
+ * @throws AegirError ERR_CONFIG, ERR_DATA before anything is written; ERR_ABORTED
+ */
+export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSpecialist> {
+  const { kind, dataset, options = {}, out, signal, onProgress } = run;
+  if (out !== undefined) await checkFree(out);
+  const labels = trainableLabels(dataset);
+  const known = new Set(labels);
+  const validation = labelledRefs(dataset, "validation").filter(({ label }) => known.has(label));
+  const data = { train: labelledRefs(dataset, "train"), validation, labels };
+  const meters = new Map<number, Meter>();
+  const progress = (done: number, total: number) => {
+    const meter = meters.get(total) ?? new Meter(`${kind} fits`, total, onProgress);
+    meters.set(total, meter);
+    meter.report(done);
+  };
+  const specialist = await SPECIALIST_KINDS[kind].train(data, defined(options), {
+    signal,
+    onProgress: progress,
+  });
+  if (out !== undefined)
+    await saveSpecialist(out, specialist, dataset.task, { options, data: run.dataSource ?? null });
+  return specialist;
+}
+
+/** Writes the run folder of a column specialist. @throws AegirError ERR_CONFIG where the folder holds something */
+export async function saveSpecialist(
+  dir: string,
+  specialist: LinearSpecialist,
+  task: Task,
+  { options = {}, data = null }: { options?: object; data?: RunConfig["data"] } = {},
+): Promise<void> {
+  const { extractor, labels } = specialist;
+  const config: RunConfig = {
+    kind: "specialist",
+    task,
+    model: { kind: extractor.kind, ...extractor.options, labels: [...labels] },
+    serialise: columnSerialiser().options,
+    options: options as RunConfig["options"],
+    init: null,
+    data,
+  };
+  await openRun(dir, config, null);
+  await saveCheckpoint(join(dir, "best"), stored(specialist));
+}
+
+/**
+ * The specialist of a run of kind "specialist".
+ * @param id its name in a swarm; absent: its kind
+ * @throws AegirError ERR_CHECKPOINT where files are missing or damaged
+ */
+export async function loadSpecialist(dir: string, id?: string): Promise<LinearSpecialist> {
+  const { kind, model } = await readRunConfig(dir);
+  const of = (model as { kind?: string }).kind ?? "";
+  if (kind !== "specialist" || !Object.hasOwn(SPECIALIST_KINDS, of)) {
+    const known = Object.keys(SPECIALIST_KINDS).join(" or ");
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${dir} is a run of kind ${kind} (${of || "a model"}), expected a specialist: ${known}`,
+    );
+  }
+  const checkpoint = await loadCheckpoint<{ tau: number; held: string[] }>(await bestWeightsDir(dir));
+  const tensors = checkpoint.groups.model!;
+  const { labels, ...options } = model as unknown as { labels: string[] } & Record<string, MetricValue>;
+  const take = (name: string) => {
+    const tensor = tensors.get(name);
+    if (tensor) return typed(tensor);
+    throw new AegirError("ERR_CHECKPOINT", `${dir}: best/model.safetensors has no tensor '${name}'`);
+  };
+  const floats = (name: string) => take(name) as Float32Array;
+  const own = [...tensors.keys()].filter((name) => name.startsWith("features."));
+  const extractor = SPECIALIST_KINDS[of as SpecialistKind].restore(
+    options,
+    Object.fromEntries(own.map((name) => [name.slice("features.".length), take(name)])),
+  );
+  const [weight, bias, logPrior, held] = [
+    floats("weight"),
+    floats("bias"),
+    floats("logPrior"),
+    floats("held"),
+  ];
+  const { tau, held: keys } = checkpoint.state;
+  const classes = labels.length;
+  if (
+    weight.length !== extractor.columns * classes ||
+    bias.length !== classes ||
+    held.length !== keys.length * classes
+  ) {
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${dir}: weights of ${weight.length} values do not fit ${extractor.columns} features and ${classes} labels`,
+    );
+  }
+  return new LinearSpecialist(id ?? of, extractor, {
+    labels,
+    weight,
+    bias,
+    logPrior,
+    tau,
+    held: new Map(keys.map((key, i) => [key, held.subarray(i * classes, (i + 1) * classes)])),
+  });
+}
+
+function stored({
+  extractor,
+  learned,
+  labels,
+}: LinearSpecialist): Checkpoint<{ tau: number; held: string[] }> {
+  const classes = labels.length;
+  const held = new Float32Array(learned.held.size * classes);
+  for (const [i, logits] of [...learned.held.values()].entries()) held.set(logits, i * classes);
+  const { weight, bias, logPrior, tau } = learned;
+  const model: TensorMap = new Map();
+  const add = (name: string, data: Float32Array | Int32Array, shape: number[]) => {
+    const whole = data instanceof Int32Array;
+    const values = whole ? BigInt64Array.from(data, BigInt) : data;
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    model.set(name, { dtype: whole ? "i64" : "f32", shape, data: bytes });
+  };
+  add("weight", weight, [extractor.columns, classes]);
+  add("bias", bias, [classes]);
+  add("logPrior", logPrior, [classes]);
+  add("held", held, [learned.held.size, classes]);
+  for (const [name, values] of Object.entries(extractor.tensors()))
+    add(`features.${name}`, values, [values.length]);
+  return {
+    geometry: { kind: extractor.kind, options: extractor.options, labels },
+    groups: { model },
+    state: { tau, held: [...learned.held.keys()] },
+  };
+}
+
+/** A view of aligned copies. */
+function typed({ dtype, data }: { dtype: string; data: Uint8Array }): Float32Array | Int32Array {
+  const { buffer } = data.slice();
+  return dtype === "i64" ? Int32Array.from(new BigInt64Array(buffer), Number) : new Float32Array(buffer);
+}

@@ -1,0 +1,205 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { evaluationBatches } from "../../lib/data/batches.js";
+import { Serialiser } from "../../lib/data/serialise.js";
+import type { Batch, Dataset } from "../../lib/data/types.js";
+import { AegirForColumnAnnotation, batchInput } from "../../lib/model/index.js";
+import {
+  type LinearSpecialist,
+  labelledRefs,
+  trainFormatSpecialist,
+  trainNgramSpecialist,
+} from "../../lib/specialists/index.js";
+import { SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
+import { criticalStepsOf, stepCounts } from "../../lib/train/criticalSteps.js";
+import { evaluateRun } from "../../lib/train/evaluateRun.js";
+import { loadRun } from "../../lib/train/loadRun.js";
+import { trainParl } from "../../lib/train/parl.js";
+import { folder, type TinySwarm, tinySwarm } from "../train/support.js";
+import {
+  expectError,
+  liveTensors,
+  PRIMARY,
+  randomInputs,
+  rowOf,
+  settledTensors,
+  specialist,
+} from "./support.js";
+
+let tiny: TinySwarm;
+let dataset: Dataset;
+let ngram: LinearSpecialist;
+let format: LinearSpecialist;
+let batch: Batch;
+
+beforeAll(async () => {
+  tiny = await tinySwarm();
+  dataset = tiny.dataset;
+  const data = { train: labelledRefs(dataset, "train"), validation: labelledRefs(dataset, "validation") };
+  ngram = await trainNgramSpecialist(data);
+  format = await trainFormatSpecialist(data);
+  const serialiser = new Serialiser({ maxTokens: 32, maxContext: 1 });
+  const examples = serialiser.encodeSplit(dataset, "validation").slice(0, 6);
+  batch = [...evaluationBatches(examples, { rows: 6 })][0]!;
+});
+
+afterAll(() => tiny.dispose());
+
+function mixed(fuse: "outputs" | "states+outputs" = "states+outputs") {
+  const primaryModel = new AegirForColumnAnnotation(PRIMARY, { seed: 1 });
+  const model = specialist(2, "model");
+  const swarm = new SwarmOrchestrator({ primaryModel, specialists: [ngram, model, format], fuse });
+  const dispose = () => {
+    swarm.dispose();
+    model.model.dispose();
+    primaryModel.dispose();
+  };
+  return { swarm, dispose, [Symbol.dispose]: dispose };
+}
+
+describe("a swarm of mixed kinds", () => {
+  it("runs every kind on the rows that activate it, however they run, and frees everything", async () => {
+    const before = await settledTensors();
+    {
+      using made = mixed();
+      const { swarm } = made;
+      const { dispose, ...inputs } = batchInput(batch);
+      const mask = Array.from({ length: batch.size }, (_, row) => [
+        row % 2,
+        row % 3 === 0 ? 1 : 0,
+        row < 2 ? 1 : 0,
+      ]);
+      const logits: number[][] = [];
+      for (const execution of ["serial", "streams", "batched"] as const) {
+        swarm.execution = execution;
+        using result = await swarm.withRouting({ mask }).forward({ ...inputs, routingHidden: "auto" });
+        expect(result.specialistOutputs.map(({ id }) => id)).toEqual(["ngram", "model", "format"]);
+        expect(result.specialistOutputs.map(({ states }) => Object.keys(states).length)).toEqual([0, 1, 0]);
+        logits.push(Array.from(result.output.logits.data(), Number));
+        const { nodes, criticalPath } = result.timing;
+        expect(
+          nodes
+            .filter(({ role }) => role === "specialist")
+            .map(({ steps }) => steps ?? 1)
+            .sort(),
+        ).toEqual([0, 0, 1]);
+        expect(criticalPath.ideal).toBeLessThanOrEqual(criticalPath.work);
+      }
+      for (const others of logits.slice(1))
+        for (const [i, value] of others.entries()) expect(value).toBeCloseTo(logits[0]![i]!, 4);
+      const alone = await ngram.logProbabilities(batch.sources!);
+      const all = await swarm.runSpecialists(inputs, ones(batch.size, 3));
+      for (let row = 0; row < batch.size; row++) {
+        const classes = ngram.labels.length;
+        expect(rowOf(all[0]!.output!.logits, row)).toEqual(
+          Array.from(alone.subarray(row * classes, (row + 1) * classes)),
+        );
+        for (const value of rowOf(all[0]!.output!.pooled, row)) expect(value >= 0 && value <= 1).toBe(true);
+      }
+      for (const each of all) each.dispose();
+      dispose();
+    }
+    expect(liveTensors()).toBe(before);
+  });
+
+  it("has the primary's own result where nobody is active, and its controls", async () => {
+    using made = mixed();
+    const { swarm } = made;
+    using inputs = batchInput(batch);
+    const { dispose: _, ...rows } = inputs;
+    using own = await swarm.forward(rows);
+    using off = await swarm.withRouting("all-off").forward({ ...rows, routingHidden: "auto" });
+    expect(off.output.logits.equal(own.output.logits)).toBe(true);
+    using on = await swarm.withRouting("all-on").forward({ ...rows, routingHidden: "auto" });
+    expect(on.specialistOutputs.length).toBe(3);
+    // Output fusion starts at zero, and only the model has states.
+    const mask = ones(batch.size, 3).map(([a, , c]) => [a!, 0, c!]);
+    using readers = await swarm.withRouting({ mask }).forward({ ...rows, routingHidden: "auto" });
+    expect(readers.output.logits.maxAbsDiff(own.output.logits)).toBeLessThan(1e-5);
+  });
+
+  it("gives the same from a cache", async () => {
+    using made = mixed();
+    const { swarm } = made;
+    using cache = await SpecialistCache.build(swarm.specialists, [batch], { stages: swarm.specialistStages });
+    using inputs = batchInput(batch);
+    const { dispose: _, ...rows } = inputs;
+    using live = await swarm.withRouting("all-on").forward({ ...rows, routingHidden: "auto" });
+    using prefix = await swarm.prefix(rows);
+    using cached = await swarm.complete(prefix, ones(batch.size, 3), cache.select(batch.rows)!);
+    expect(cached.logits.maxAbsDiff(live.output.logits)).toBeLessThan(1e-5);
+  });
+
+  it("counts no recurrent steps of kinds without states", () => {
+    using made = mixed("outputs");
+    const counts = stepCounts(made.swarm);
+    expect([counts.sub[0], counts.sub[2]]).toEqual([0, 0]);
+    expect(criticalStepsOf([1, 0, 1, 1, 1, 0], counts)).toEqual([counts.main, counts.main + counts.sub[1]!]);
+  });
+
+  it("says what has nothing to fuse, and what it cannot read", async () => {
+    using primaryModel = new AegirForColumnAnnotation(PRIMARY, { seed: 1 });
+    const model = specialist(2, "model");
+    const make =
+      (
+        specialists: ConstructorParameters<typeof SwarmOrchestrator>[0]["specialists"],
+        fuse?: "states+outputs",
+      ) =>
+      () =>
+        new SwarmOrchestrator({ primaryModel, specialists, fuse });
+    expect(make([ngram])).toThrow(
+      expectError("ERR_CONFIG", /fuse: "states" .* of 'ngram' to fuse; use fuse: "outputs"/),
+    );
+    expect(make([ngram, model])).toThrow(
+      expectError("ERR_CONFIG", /use fuse: "states\+outputs" or "outputs"/),
+    );
+    expect(make([ngram, format], "states+outputs")).toThrow(
+      expectError("ERR_CONFIG", /'ngram', 'format' to fuse; use fuse: "outputs"/),
+    );
+    using inputs = randomInputs(Math.random, 3, 8);
+    await expect(ngram.forward(inputs)).rejects.toThrow(
+      expectError("ERR_ARGUMENT", /^specialist 'ngram': inputs.columns: .* got none/),
+    );
+    await expect(ngram.forward({ ...inputs, columns: batch.sources!.slice(0, 2) })).rejects.toThrow(
+      expectError("ERR_ARGUMENT", /got 2 for 3 rows/),
+    );
+    await expect(
+      ngram.forward({ ...inputs, columns: batch.sources!.slice(0, 3) }, { stages: [0] }),
+    ).rejects.toThrow(expectError("ERR_ARGUMENT", /no recurrent states, got \[0\]/));
+    model.model.dispose();
+  });
+});
+
+describe("parl over mixed kinds", () => {
+  it("trains, stores, loads and evaluates", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "swarm");
+    const specialists = [...tiny.specialists.slice(0, 1), ngram, format];
+    using trained = await trainParl({ ...tiny.run, specialists, fuse: "outputs", out });
+    expect(trained.outcome.steps).toBe(tiny.run.steps);
+    expect(trained.swarm.specialists.map(({ id }) => id)).toEqual(["people", "ngram", "format"]);
+    using run = await loadRun(out);
+    expect(run.swarm!.specialists.slice(1).map((each) => each.weightsHash())).toEqual([
+      ngram.weightsHash(),
+      format.weightsHash(),
+    ]);
+    const figures = await evaluateRun(run, dataset, { split: "validation" });
+    expect(Object.keys(figures.swarm!.controls)).toEqual(["all-on", "all-off", "shuffled"]);
+    expect(Object.keys(figures.swarm!.activationRate)).toEqual(["people", "ngram", "format"]);
+    const again = await trainParl({ ...tiny.run, specialists, fuse: "outputs", out, resume: true });
+    again[Symbol.dispose]();
+    await expect(trainParl({ ...tiny.run, specialists: [ngram], fuse: "states" })).rejects.toThrow(
+      expectError("ERR_CONFIG", /no recurrent states of 'ngram'/),
+    );
+  });
+
+  it("needs no model among the specialists", async () => {
+    const { numLabels: _, ...model } = PRIMARY;
+    using trained = await trainParl({ ...tiny.run, specialists: [ngram], fuse: "outputs", steps: 3, model });
+    expect(trained.outcome.steps).toBe(3);
+  });
+});
+
+function ones(rows: number, n: number): number[][] {
+  return Array.from({ length: rows }, () => new Array<number>(n).fill(1));
+}

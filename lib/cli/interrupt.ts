@@ -4,8 +4,12 @@
  */
 export async function withInterrupt<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
-  const interrupt = () => {
-    if (controller.signal.aborted) process.exit(130);
+  const interrupt = (name: NodeJS.Signals) => {
+    if (controller.signal.aborted) {
+      // As if nobody listened: process.exit would wait for reads that never end, as of a pipe that nobody writes to.
+      process.off(name, interrupt);
+      process.kill(process.pid, name);
+    }
     process.stderr.write("\nInterrupted: saving and leaving; once more to leave at once.\n");
     controller.abort();
   };

@@ -12,7 +12,7 @@ import type {
   StageConfig,
 } from "../native/contract.js";
 import { labelFactors } from "./labelFactors.js";
-import { type ArchLayout, type LayoutBlock, parseLayout } from "./layout.js";
+import { type ArchLayout, hasReversedBlocks, type LayoutBlock, parseLayout } from "./layout.js";
 
 /** 256 bytes and the special ids above them. */
 const DEFAULT_VOCABULARY = 264;
@@ -146,11 +146,7 @@ const presets: Record<ModelPreset, PresetShape> = {
 /** Checks and completes the options of a causal language model. @throws AegirError ERR_CONFIG */
 export function resolveCausalLM(options: CausalLMOptions): ResolvedBackbone {
   const resolved = resolveBackbone(parseOptions("model options", causalLMSchema, options), "rwkv");
-  const blocks = parseLayout(resolved.archLayout).flatMap(({ encoder, decoder = [] }) => [
-    ...encoder,
-    ...decoder,
-  ]);
-  if (blocks.some(({ reversed }) => reversed)) {
+  if (hasReversedBlocks(resolved.archLayout)) {
     throw new AegirError(
       "ERR_CONFIG",
       `model options.archLayout: ${JSON.stringify(resolved.archLayout)} has reversed blocks ("<"), which read what a causal language model predicts; they are for annotation models`,

@@ -37,17 +37,15 @@ const BURST = 16;
 export async function* generateTokens(
   model: AegirForCausalLM,
   prompt: string | readonly number[] | Uint8Array,
-  { state, signal, ...options }: GenerateOptions,
+  generateOptions: GenerateOptions,
 ): AsyncGenerator<number, void, void> {
+  const { state, signal, ...options } = generateOptions ?? {};
   const { maxNewTokens, seed, stop, ...sampling } = parseOptions("generate", generateSchema, options);
-  const given = typeof prompt === "string" ? Buffer.from(prompt, "utf8") : Int32Array.from(prompt);
-  if (given.length === 0) {
-    throw new AegirError("ERR_ARGUMENT", "prompt: expected at least one byte or token id, got none");
-  }
+  const given = tokenIds(prompt);
   const generator = new (addon().Generator)(seed);
   let at: Position | undefined;
   try {
-    at = await readPrompt(model, Int32Array.from(given), sampling.role, { state, signal });
+    at = await readPrompt(model, given, sampling.role, { state, signal });
     for (let left = maxNewTokens; left > 0; ) {
       const input: GenerateInput = { ...at, ...sampling, stop: [...stop], count: Math.min(left, BURST) };
       const drawn = await withSignal(signal, (cancel) =>
@@ -63,6 +61,21 @@ export async function* generateTokens(
     release(at);
     generator.dispose();
   }
+}
+
+/** @throws AegirError ERR_ARGUMENT */
+function tokenIds(prompt: string | readonly number[] | Uint8Array): Int32Array {
+  const refused = (got: string) =>
+    new AegirError("ERR_ARGUMENT", `prompt: expected a text, bytes or a list of token ids, got ${got}`);
+  if (typeof prompt === "string") prompt = Buffer.from(prompt, "utf8");
+  if (!Array.isArray(prompt) && !(ArrayBuffer.isView(prompt) && !(prompt instanceof DataView)))
+    throw refused(prompt === null ? "null" : typeof prompt);
+  const ids = Array.from(prompt as ArrayLike<unknown>);
+  if (ids.length === 0)
+    throw new AegirError("ERR_ARGUMENT", "prompt: expected at least one byte or token id, got none");
+  const odd = ids.findIndex((id) => !Number.isInteger(id) || Math.abs(id as number) > 0x7fffffff);
+  if (odd >= 0) throw refused(`${String(ids[odd])} at ${odd}`);
+  return Int32Array.from(ids as number[]);
 }
 
 interface Position {

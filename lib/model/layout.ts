@@ -85,3 +85,10 @@ function parseBlocks(text: string): LayoutBlock[] {
   }
   return blocks;
 }
+
+/** Whether a layout has blocks that run from the end of a sequence to its start. */
+export function hasReversedBlocks(layout: ArchLayout): boolean {
+  return parseLayout(layout).some(({ encoder, decoder = [] }) =>
+    [...encoder, ...decoder].some(({ reversed }) => reversed),
+  );
+}

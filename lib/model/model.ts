@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
+import { AegirError } from "../errors.js";
 import type {
   DeviceName,
   GraphReport,
@@ -65,6 +66,8 @@ export abstract class AegirModel<Output> {
   /** The whole model. @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_NON_FINITE naming the input; ERR_DISPOSED; ERR_ABORTED */
   async forward(inputs: ModelInputs, options: ForwardOptions = {}): Promise<Output> {
     const input = { ...this.nativeInput(inputs, options), threads: options.threads };
+    if (options.lane !== undefined && !(options.lane instanceof Lane))
+      throw new AegirError("ERR_ARGUMENT", `lane: expected a Lane, got ${typeof options.lane}`);
     const lane = options.lane?.native ?? this.lane;
     return this.wrap(
       await withSignal(options.signal, (cancel) => addon().modelForward(lane, this.native, input, cancel)),

@@ -1,4 +1,5 @@
 import { AegirError } from "../errors.js";
+import { hasReversedBlocks } from "../model/layout.js";
 import type { EnsembleOutput, Interval, NativeEnsemble, NativeLane } from "../native/contract.js";
 import { native } from "../native/load.js";
 import { withSignal } from "../tensor/lane.js";
@@ -7,6 +8,7 @@ import { FrozenSpecialist, type Specialist } from "./specialist.js";
 
 /** Models with equal keys can be stacked; null: this one cannot. */
 function stackingKey({ model }: FrozenSpecialist): string | null {
+  if (model.disposed || hasReversedBlocks(model.options.archLayout)) return null;
   const { archLayout, dModel, headSize, channelMixRatio, dIntermediate, loraRanks, dtype, precision } =
     model.options;
   if (model.geometry.stages > 1 || precision) return null;

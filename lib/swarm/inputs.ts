@@ -17,13 +17,18 @@ export interface OwnedInputs extends RowInputs {
 
 /**
  * (B) i64 valid tokens of each row of a right-padding mask (B,T), true where a token counts.
- * @throws AegirError ERR_ARGUMENT for a row that is empty or not a run of true from its start
+ * @throws AegirError ERR_SHAPE, ERR_DTYPE; ERR_ARGUMENT for a row that is empty or not a run of true from its start
  */
-export function lengthsOfMask(mask: NativeTensor): NativeTensor {
+export function lengthsOfMask(mask: NativeTensor, inputIds: NativeTensor): NativeTensor {
   checkTensor(mask, "mask");
-  if (mask.shape.length !== 2) {
-    throw new AegirError("ERR_SHAPE", `mask: expected (B,T), got (${mask.shape.join(",")})`);
+  checkTensor(inputIds, "inputIds");
+  if (mask.shape.length !== 2 || mask.shape.join() !== inputIds.shape.join()) {
+    throw new AegirError(
+      "ERR_SHAPE",
+      `mask: expected (B,T) as inputIds, (${inputIds.shape.join(",")}), got (${mask.shape.join(",")})`,
+    );
   }
+  if (mask.dtype !== "bool") throw new AegirError("ERR_DTYPE", `mask: expected bool, got ${mask.dtype}`);
   const [batch, tokens] = mask.shape as [number, number];
   const values = Array.from(mask.data(), Number);
   const lengths = Array.from({ length: batch }, (_, row) => {

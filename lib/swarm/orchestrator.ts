@@ -1,3 +1,4 @@
+import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } from "../model/index.js";
 import type { Interval, NativeModule, NativeTensor } from "../native/contract.js";
@@ -14,7 +15,7 @@ import { FrozenSpecialist, type Specialist } from "./specialist.js";
 import { SpecialistRunner } from "./specialistRunner.js";
 import { fuseStage, type StageFusion } from "./stageFusion.js";
 import { modulesByStage, type PerStage } from "./stages.js";
-import { resolveSwarm, type SwarmOptions } from "./swarmOptions.js";
+import { executionSchema, resolveSwarm, type SwarmOptions } from "./swarmOptions.js";
 import { type SwarmTiming, SwarmTrace, specialistNode } from "./timing.js";
 
 /** Who decides: the router, or a control that every evaluation prints beside it. */
@@ -69,10 +70,9 @@ export class SwarmOrchestrator {
   readonly lambdaParallel: number;
   readonly lambdaFinish: number;
   readonly fuse: "states" | "outputs" | "states+outputs";
-  /** How the activated specialists run; may be changed between forwards. */
-  execution: Execution | "auto";
   /** Per specialist its stages whose states are fused: what a SpecialistCache must hold. */
   readonly specialistStages: readonly number[][];
+  private how: Execution | "auto";
   private readonly maxActive: number;
   private readonly stages: readonly StageFusion[];
   private readonly created: { dispose(): void }[];
@@ -90,7 +90,7 @@ export class SwarmOrchestrator {
     this.lambdaParallel = swarm.options.lambdaParallel;
     this.lambdaFinish = swarm.options.lambdaFinish;
     this.fuse = swarm.options.fuse;
-    this.execution = swarm.options.execution;
+    this.how = swarm.options.execution;
     this.maxActive = swarm.options.maxActive ?? this.specialists.length;
     this.stages = swarm.stages;
     this.specialistStages = this.specialists.map((_, n) =>
@@ -104,19 +104,30 @@ export class SwarmOrchestrator {
     }
   }
 
+  /** How the activated specialists run; may be changed between forwards. @throws AegirError ERR_CONFIG */
+  get execution(): Execution | "auto" {
+    return this.how;
+  }
+  set execution(value: Execution | "auto") {
+    this.how = parseOptions("SwarmOrchestrator.execution", executionSchema, value);
+  }
+
   /** @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT naming the input; ERR_ABORTED */
   async forward(inputs: SwarmInputs): Promise<SwarmOutput> {
-    const { mask, routingHidden = null, routing = "learned", grad, signal, ...rows } = inputs;
-    if (mask && rows.lengths) throw new AegirError("ERR_ARGUMENT", "mask: give mask or lengths, not both");
-    const lengths = mask && lengthsOfMask(mask);
-    const read = lengths ? { ...rows, lengths } : rows;
+    checkKeys(inputs);
+    const { mask, routingHidden = null, routing = "learned" } = inputs;
+    const { inputIds, roleIds, poolMask, columns, grad, signal, recompute, dropout } = inputs;
+    if (mask && inputs.lengths) throw new AegirError("ERR_ARGUMENT", "mask: give mask or lengths, not both");
+    const lengths = mask && lengthsOfMask(mask, inputIds);
+    const read = { inputIds, roleIds, poolMask, columns, lengths: lengths ?? inputs.lengths };
+    const options = { grad, signal, recompute, dropout };
     try {
       if (routingHidden === null) {
         checkAlone(routing);
-        return await this.alone(read, { grad, signal });
+        return await this.alone(read, options);
       }
-      if (this.specialists.length === 0) return await this.alone(read, { grad, signal });
-      return await this.together(read, routingHidden, routing, { grad, signal });
+      if (this.specialists.length === 0) return await this.alone(read, options);
+      return await this.together(read, routingHidden, routing, options);
     } finally {
       lengths?.dispose();
     }
@@ -158,7 +169,7 @@ export class SwarmOrchestrator {
   ): Promise<SpecialistResult[]> {
     const batch = inputs.inputIds.shape[0] as number;
     const active = Activation.from(activation, batch, this.specialists.length);
-    return this.runner.run(this.execution, { inputs, activation: active, signal: options.signal });
+    return this.runner.run(this.how, { inputs, activation: active, signal: options.signal });
   }
 
   /** What execution "auto" has measured and chosen so far, by shape of the forwards. */
@@ -183,8 +194,8 @@ export class SwarmOrchestrator {
     try {
       const innerKv = await this.fuseStates(prefix.rows, agents, made, options);
       const headResidual = await this.fuseOutputs(prefix.rows, agents, made, options);
-      const { grad, signal, trace } = options;
-      const output = await this.primary.rest(prefix, { innerKv, headResidual, grad, signal });
+      const { grad, signal, recompute, trace } = options;
+      const output = await this.primary.rest(prefix, { innerKv, headResidual, grad, signal, recompute });
       const fused = this.stages.map(({ suffix }) => `fuse${suffix}`);
       trace?.add("rest", "primary", output.interval, ["prefix", "router", ...fused, "outputFuse"]);
       return output;
@@ -349,6 +360,23 @@ function named(name: string, module: SwarmModule): [string, SwarmModule] {
 
 function specialistNodes(agents: readonly ActiveRows[]): string[] {
   return agents.map(({ result }) => specialistNode([result.id]));
+}
+
+const KEYS = [
+  ...["inputIds", "roleIds", "lengths", "mask", "poolMask", "columns", "routingHidden", "routing"],
+  ...["grad", "recompute", "dropout", "signal"],
+];
+
+/** Inputs of a batch bring their `dispose` along. */
+function checkKeys(inputs: SwarmInputs): void {
+  const unknown = Object.entries(inputs).find(
+    ([key, value]) => value !== undefined && key !== "dispose" && !KEYS.includes(key),
+  );
+  if (!unknown) return;
+  throw new AegirError(
+    "ERR_ARGUMENT",
+    `inputs: a swarm reads no '${unknown[0]}'; it reads ${KEYS.join(", ")}`,
+  );
 }
 
 function checkAlone(routing: Routing): void {

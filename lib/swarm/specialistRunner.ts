@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import { AegirError } from "../errors.js";
 import type { Activation } from "./activation.js";
 import { Ensemble, stackableGroups } from "./ensemble.js";
 import { type Execution, ExecutionChooser } from "./executionChoice.js";
@@ -34,6 +35,7 @@ export class SpecialistRunner {
   private readonly threads: number;
   /** Made at the first batched run; models then stay on their devices. */
   private groups: { ensemble: Ensemble; indices: number[] }[] | null = null;
+  private disposed = false;
   private started = 0;
   private running = 0;
 
@@ -51,6 +53,7 @@ export class SpecialistRunner {
 
   /** Results in the order of the specialists. */
   async run(execution: Execution | "auto", run: Run): Promise<SpecialistResult[]> {
+    if (this.disposed) throw new AegirError("ERR_DISPOSED", "swarm: it has been disposed");
     const active = this.specialists.flatMap((_, index) =>
       run.activation.rowsOf(index).length > 0 ? [index] : [],
     );
@@ -63,6 +66,7 @@ export class SpecialistRunner {
   }
 
   dispose(): void {
+    this.disposed = true;
     disposeAll(this.groups?.map(({ ensemble }) => ensemble) ?? []);
     this.groups = null;
   }

@@ -129,7 +129,7 @@ function checkFusion(
   stage: number,
   specialists: number,
 ): void {
-  const { numHeads, headSize, numAgents, layers } = options;
+  const { numHeads, headSize, numAgents, layers, dtype } = options;
   const wanted = stateGeometry(primary, stage);
   if (
     numHeads !== wanted.heads ||
@@ -141,6 +141,8 @@ function checkFusion(
         `the primary has ${describeGeometry(wanted)} in stage ${stage}`,
     );
   }
+  if (dtype !== primary.options.dtype)
+    throw config(`${name}: is made in ${dtype}, the primary in ${primary.options.dtype}`);
   if (numAgents !== specialists) {
     throw config(`${name}: is made for numAgents ${numAgents}, there are ${specialists} specialists`);
   }

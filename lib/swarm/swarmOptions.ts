@@ -12,6 +12,12 @@ import { type PerStage, perStageSchema, stateGeometry } from "./stages.js";
 
 const nonNegative = z.number().min(0);
 
+/**
+ * streams: activated specialists run at the same time, each on its lane; serial: one after the other; batched: those of one flat
+ * geometry as one stack of weights, the others as in streams; auto: the faster of streams and batched, as measured.
+ */
+export const executionSchema = z.enum(["streams", "serial", "batched", "auto"]);
+
 const swarmSchema = z.strictObject({
   /** The trainable model whose annotations the swarm improves. */
   primaryModel: z.instanceof(AegirForColumnAnnotation),
@@ -29,11 +35,7 @@ const swarmSchema = z.strictObject({
   lambdaFinish: nonNegative.default(0.1),
   /** What enters the primary: recurrent states, pooled embeddings and labels, or both. */
   fuse: z.enum(["states", "outputs", "states+outputs"]).default("states"),
-  /**
-   * streams: activated specialists run at the same time, each on its lane; serial: one after the other; batched: those of one flat
-   * geometry as one stack of weights, the others as in streams; auto: the faster of streams and batched, as measured.
-   */
-  execution: z.enum(["streams", "serial", "batched", "auto"]).default("streams"),
+  execution: executionSchema.default("streams"),
   /** Threads that the specialists of one forward share; absent: one for each processor. */
   threads: z.number().int().min(1).max(1024).optional(),
   router: z.instanceof(SpecialistRouter).optional(),
@@ -102,7 +104,7 @@ function config(message: string): AegirError {
 
 function defaultFusion(primary: AegirForColumnAnnotation, numAgents: number): RWKVStateFusion {
   const { heads, headSize } = stateGeometry(primary);
-  return new RWKVStateFusion({ numHeads: heads, headSize, numAgents });
+  return new RWKVStateFusion({ numHeads: heads, headSize, numAgents, dtype: primary.options.dtype });
 }
 
 function checkSpecialist(specialist: Specialist, primary: AegirForColumnAnnotation): void {

@@ -155,10 +155,16 @@ async function encodeTable(
   shown: string,
   {
     columns,
-    mainColumn = 0,
+    mainColumn: given,
     maxColumns = 2000,
   }: Pick<AnnotateOptions, "columns" | "mainColumn" | "maxColumns">,
 ): Promise<Target[]> {
+  if (given !== undefined && task !== "cpa")
+    throw new AegirError(
+      "ERR_CONFIG",
+      "mainColumn (--main-column): is of runs of task cpa, this one's is cta",
+    );
+  const mainColumn = given ?? 0;
   checkTable(table, shown, maxColumns);
   const subject = task === "cpa" ? { mainColumn } : {};
   const chosen =
@@ -201,6 +207,11 @@ function tableNames(files: readonly string[]): string[] {
 }
 
 function checkTable({ columns }: Table, shown: string, maxColumns: number): void {
+  if (!(Number.isInteger(maxColumns) && maxColumns >= 1))
+    throw new AegirError(
+      "ERR_CONFIG",
+      `maxColumns (--max-columns): expected a whole number from 1, got ${maxColumns}`,
+    );
   if (columns.length === 0 || columns.every((column) => column.cells.every((cell) => cell.trim() === ""))) {
     throw new AegirError("ERR_DATA", `${shown}: the table is empty: no column has a value`);
   }

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AegirError } from "../errors.js";
 
@@ -25,9 +25,16 @@ export async function makeFolder(path: string): Promise<void> {
   });
 }
 
-/** Writes a file so that a reader sees the old contents or the new ones, never a part: temporary file, fsync, rename. */
+/**
+ * Writes a file so that a reader sees the old contents or the new ones, never a part: temporary file, fsync, rename. Links are followed;
+ * what is there and no file, as a device or a pipe, is written to.
+ */
 export function writeFileAtomic(path: string, contents: Uint8Array | string): Promise<void> {
-  return writing(path, () => replaceFile(path, contents));
+  return writing(path, async () => {
+    const present = await stat(path).catch(() => null);
+    if (present && !present.isFile()) return await writeFile(path, contents);
+    await replaceFile(present ? await realpath(path) : path, contents);
+  });
 }
 
 async function replaceFile(path: string, contents: Uint8Array | string): Promise<void> {

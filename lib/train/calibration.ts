@@ -149,8 +149,14 @@ export async function readCalibration(dir: string, classes: number): Promise<Cal
       throw new Error(`is of ${calibration.logPrior.length} classes`);
     return calibration;
   } catch (cause) {
-    throw new AegirError("ERR_CHECKPOINT", `${path} is not a calibration: ${(cause as Error).message}`, {
-      cause,
-    });
+    const why =
+      cause instanceof z.ZodError
+        ? `${cause.issues[0]!.path.join(".")}: ${cause.issues[0]!.message}`
+        : (cause as Error).message;
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      `${path} is not a calibration (${why}): remove it, or train the run again`,
+      { cause },
+    );
   }
 }

@@ -127,3 +127,26 @@ describe("generate", () => {
     dispose(output);
   });
 });
+
+it("refuses prompts that are no text, bytes or ids, and lanes that are none", async () => {
+  const model = causalLM("flat", {});
+  for (const [prompt, got] of [
+    [null, "null"],
+    [5, "number"],
+    [{}, "object"],
+    [[1.5], "1.5 at 0"],
+    [[65, Number.NaN], "NaN at 1"],
+    [["a"], "a at 0"],
+    [[2 ** 32 + 65], "4294967361 at 0"],
+  ] as [never, string][])
+    await expect(collect(model, prompt, { maxNewTokens: 1 })).rejects.toMatchObject({
+      code: "ERR_ARGUMENT",
+      message: expect.stringContaining(`token ids, got ${got}`),
+    });
+  using inputIds = idTensor([[97]]);
+  await expect(model.forward({ inputIds }, { lane: 5 as never })).rejects.toMatchObject({
+    code: "ERR_ARGUMENT",
+    message: expect.stringContaining("lane: expected a Lane"),
+  });
+  model.dispose();
+});

@@ -162,6 +162,28 @@ describe("batched execution", () => {
     expect(members).toEqual(["lm0+lm1+a", "lm0+lm1+a", "lm0+lm1+a"]);
   });
 
+  it("runs reversed blocks as streams do, and those that are left where a model is gone", async () => {
+    const reversed = { ...FLAT, archLayout: ["w1<w1"] };
+    const backwards = [2, 3].map((from) => randomised(reversed, `r${from}`, from));
+    const swarm = swarmOf(backwards, { threads: 1 });
+    using inputs = randomInputs(randomOf(seed), 3, 20);
+    const everyone = Array(3).fill([true, true]);
+    expect(await compare(swarm, inputs, everyone)).toEqual({ worst: 0, members: ["r2", "r3"] });
+    const three = [4, 5, 6].map((from) => randomised(FLAT, `s${from}`, from));
+    const rest = swarmOf(three, { threads: 1 });
+    three[2]!.model.dispose();
+    const { members } = await compare(rest, inputs, Array(3).fill([true, true, false]));
+    expect(members).toEqual(["s4+s5", "s4+s5"]);
+    await expect(rest.runSpecialists(inputs, Array(3).fill([true, true, true]))).rejects.toMatchObject({
+      code: "ERR_DISPOSED",
+      message: expect.stringContaining("'s6'"),
+    });
+    rest.dispose();
+    await expect(rest.runSpecialists(inputs, Array(3).fill([true, true, false]))).rejects.toMatchObject({
+      code: "ERR_DISPOSED",
+    });
+  });
+
   it("runs nested layouts as streams do", async () => {
     const nested = [2, 3].map((from) => specialist(from, `n${from}`, PRIMARY));
     made.push(...nested.map(({ model }) => model));

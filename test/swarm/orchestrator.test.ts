@@ -165,7 +165,11 @@ describe("SwarmOrchestrator.forward", () => {
       routing: "all-on",
     });
     expect(masked.output.logits.equal(given.output.logits)).toBe(true);
-    const left = native().Tensor.fromData(Uint8Array.of(0, 1, 1), [1, 3], "bool");
+    const left = native().Tensor.fromData(
+      new Uint8Array(B * 24).map((_, i) => (i % 24 > 0 ? 1 : 0)),
+      [B, 24],
+      "bool",
+    );
     await expect(swarm.forward({ inputIds, mask: left })).rejects.toEqual(
       expectError("ERR_ARGUMENT", /row 0 is false at 0 and true after.*padded on the right/),
     );
@@ -288,10 +292,46 @@ describe("errors", () => {
       const refused = swarm.forward({ ...inputs, routingHidden: "auto", ...wrong });
       await expect(refused).rejects.toEqual(expectError("ERR_ARGUMENT", message));
     }
+    const state = (await swarm.primary.forward(inputs)).state;
+    const narrow = native().Tensor.full([B, 2], 1, "bool");
+    const soft = native().Tensor.full(inputs.inputIds.shape, 1, "f32");
+    for (const [wrong, code, message] of [
+      [{ state }, "ERR_ARGUMENT", /a swarm reads no 'state'; it reads inputIds/],
+      [{ dropout: "junk" }, "ERR_ARGUMENT", /dropout/],
+      [{ recompute: "junk" }, "ERR_ARGUMENT", /recompute/],
+      [{ mask: narrow, lengths: undefined }, "ERR_SHAPE", /mask: expected \(B,T\) as inputIds/],
+      [{ mask: soft, lengths: undefined }, "ERR_DTYPE", /mask: expected bool, got f32/],
+    ] as [object, ErrorCode, RegExp][]) {
+      const refused = swarm.forward({ ...inputs, routingHidden: "auto", ...wrong });
+      await expect(refused).rejects.toEqual(expectError(code, message));
+    }
+    state.dispose();
+    narrow.dispose();
+    soft.dispose();
+    expect(() => {
+      swarm.execution = "together" as never;
+    }).toThrow(expectError("ERR_CONFIG", /execution.*"streams"/));
     using prefix = await swarm.prefix(inputs);
     await expect(swarm.complete(prefix, MASK, [])).rejects.toEqual(
       expectError("ERR_ARGUMENT", /row 0 activated specialist 0/),
     );
+  });
+});
+
+describe("a primary in f64", () => {
+  it("fuses states in f64, its specialists' converted", async () => {
+    const primaryModel = new AegirForColumnAnnotation({ ...PRIMARY, dtype: "f64" }, { seed: 1 });
+    using swarm = new SwarmOrchestrator({ primaryModel, specialists });
+    using result = await swarm.forward({ ...inputs, routingHidden: "auto", routing: "all-on" });
+    expect(result.output.logits.dtype).toBe("f64");
+    const fusion = new RWKVStateFusion({ ...swarm.fusion!.options, dtype: "f32" } as ConstructorParameters<
+      typeof RWKVStateFusion
+    >[0]);
+    expect(() => new SwarmOrchestrator({ primaryModel, specialists, fusion })).toThrow(
+      expectError("ERR_CONFIG", /fusion: is made in f32, the primary in f64/),
+    );
+    fusion.dispose();
+    primaryModel.dispose();
   });
 });
 

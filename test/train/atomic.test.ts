@@ -1,5 +1,6 @@
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -25,6 +26,22 @@ test("what the system refuses is one error that names the path, and nothing is l
   await expect(writing("/proc/run", () => makeFolder("/proc/run/deep"))).rejects.toMatchObject(refused);
   expect(await readdir(dir.path)).toEqual(["file"]);
   expect(await readFile(file, "utf8")).toBe("whole");
+});
+
+test("a link is followed, and a pipe is written to and stays one", async () => {
+  await using dir = await folder();
+  const [target, link, pipe] = ["target", "link", "pipe"].map((name) => join(dir.path, name)) as [
+    string,
+    string,
+    string,
+  ];
+  await writeFile(target, "old");
+  await symlink(target, link);
+  await writeFileAtomic(link, "new");
+  expect([await readFile(target, "utf8"), (await lstat(link)).isSymbolicLink()]).toEqual(["new", true]);
+  execFileSync("mkfifo", [pipe]);
+  const [read] = await Promise.all([readFile(pipe, "utf8"), writeFileAtomic(pipe, "through")]);
+  expect([read, (await lstat(pipe)).isFIFO()]).toEqual(["through", true]);
 });
 
 /** What is read now. Between looking and reading the writer may move the folder on: then a reader looks again. */

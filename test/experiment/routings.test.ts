@@ -100,11 +100,11 @@ test("the frontier's ends are all-off and all-on, and the comparison says where 
   // At 5.5 blocks the router is right everywhere, and the confidence has mended one column.
   const gap = rival.gaps.find(({ at }) => at === 5.5)!.gap;
   expect(gap.mean).toBeCloseTo(1 - scoreOf(made, [0, 3, 0, 0]).macroF1, 2);
-  expect(comparisonText(rival)).toMatch(/above primary's confidence from .* and nowhere below/);
+  expect(comparisonText(rival)).toMatch(/above primary's confidence at .* and nowhere below/);
 
   const worse: Outcomes = { ...made, logits: made.logits.map((z) => z.map((value) => -value)) };
   const text = comparisonText(compareFrontiers([frontierOf(worse, 0)], "primary's confidence", "work"));
-  expect(text).toMatch(/nowhere above primary's confidence, and below it from/);
+  expect(text).toMatch(/nowhere above primary's confidence, and below it at 4\.3–9\.8/);
   const curves = ROUTERS.map((name) => ({ name, points: meanCurve([frontier], name, "work") }));
   expect(controlText(curves, "all on")).toMatch(/All on: macro F1 100\.0 at 10\.0 .* as much from 5\.5 on/);
   expect(compareFrontiers([frontier], "all on", "work").gaps).toMatchObject([{ at: 10, gap: { mean: 0 } }]);

@@ -59,9 +59,11 @@ export async function runParlExperiment(experiment: ParlExperiment): Promise<Exp
   const options = { source: source(0), groups, specialists, split, plan };
   const { store, close } = await openExperiment(out, { kind: "parl", options });
   try {
-    const cells = Array.from({ length: seeds }, (_, seed) =>
-      new SeedCells(experiment, seed, datasets).all(),
-    ).flat();
+    const all = Array.from({ length: seeds }, (_, seed) => new SeedCells(experiment, seed, datasets));
+    const cells = [
+      ...all.flatMap((seed) => [...seed.specialists(), ...seed.arms()]),
+      ...all.flatMap((seed) => seed.longerArms()),
+    ];
     const records = await runCells(cells, store, { ...experiment, task: "experiment parl" });
     return collect(experiment, records);
   } finally {

@@ -168,24 +168,30 @@ export function controlText(
 export function comparisonText({ rival, cost, gaps }: Comparison): string {
   const what = cost === "work" ? "equal work" : "an equal critical path";
   if (gaps.length === 0) return `${rival}: no cost in common.`;
-  const below = gaps.filter(({ gap }) => gap.mean < -NEGLIGIBLE);
-  const above = gaps.filter(({ gap }) => gap.mean > NEGLIGIBLE);
+  const above = ranges(gaps, ({ gap }) => gap.mean > NEGLIGIBLE);
+  const below = ranges(gaps, ({ gap }) => gap.mean < -NEGLIGIBLE);
   const best = gaps.reduce((a, b) => (b.gap.mean > a.gap.mean ? b : a));
   const lead =
-    above.length === 0
+    above === ""
       ? `nowhere above ${rival}`
-      : `above ${rival} from ${range(above)} blocks a column (by up to ${points(best.gap.mean)} at ${best.at.toFixed(1)})`;
-  if (below.length === 0) return `At ${what} the learned router is ${lead}, and nowhere below.`;
-  const worst = below.reduce((a, b) => (b.gap.mean < a.gap.mean ? b : a));
-  const sure = below.filter(({ gap }) => gap.half !== null && gap.mean + gap.half < 0).length;
-  return (
-    `At ${what} the learned router is ${lead}, and below it from ${range(below)} ` +
-    `(by at most ${points(-worst.gap.mean)} at ${worst.at.toFixed(1)}; at ${sure} of these ${below.length} points the interval excludes 0).`
-  );
+      : `above ${rival} at ${above} blocks a column (by up to ${points(best.gap.mean)} at ${best.at.toFixed(1)})`;
+  if (below === "") return `At ${what} the learned router is ${lead}, and nowhere below.`;
+  const worst = gaps.reduce((a, b) => (b.gap.mean < a.gap.mean ? b : a));
+  const half = worst.gap.half === null ? "" : ` ± ${points(worst.gap.half)}`;
+  return `At ${what} the learned router is ${lead}, and below it at ${below} (by at most ${points(-worst.gap.mean)}${half}, at ${worst.at.toFixed(1)}).`;
 }
 
-function range(gaps: Comparison["gaps"]): string {
-  return `${gaps[0]!.at.toFixed(1)} to ${gaps.at(-1)!.at.toFixed(1)}`;
+/** The stretches of cost where something holds. */
+function ranges(gaps: Comparison["gaps"], holds: (gap: Comparison["gaps"][number]) => boolean): string {
+  const stretches: { from: number; to: number }[] = [];
+  for (const [i, each] of gaps.entries()) {
+    if (!holds(each)) continue;
+    if (i > 0 && holds(gaps[i - 1]!)) stretches.at(-1)!.to = each.at;
+    else stretches.push({ from: each.at, to: each.at });
+  }
+  return stretches
+    .map(({ from, to }) => (from === to ? from.toFixed(1) : `${from.toFixed(1)}–${to.toFixed(1)}`))
+    .join(", ");
 }
 
 /** In points of macro F1. */

@@ -15,6 +15,8 @@ import { type Datasets, groupsOf } from "./datasets.js";
 import type { ParlExperiment, SpecialistChoice } from "./experiment.js";
 import type { ParlPlan } from "./plan.js";
 
+/** A step of a swarm's training takes about so many of the primary alone. */
+const SWARM_COST = 3;
 const SPECIALIST_DEFAULTS = { steps: 400, batchRows: 64 };
 
 /** The parts of one seed: its specialists, and the arms that are compared. */
@@ -29,8 +31,8 @@ export class SeedCells {
     this.dir = join(experiment.out, "runs", `seed-${seed}`);
   }
 
-  all(): Cell[] {
-    return [...trainedHere(this.experiment).map((choice, i) => this.specialist(choice, i)), ...this.arms()];
+  specialists(): Cell[] {
+    return trainedHere(this.experiment).map((choice, i) => this.specialist(choice, i));
   }
 
   private specialist(choice: SpecialistChoice, i: number): Cell {
@@ -54,33 +56,42 @@ export class SeedCells {
     };
   }
 
-  private arms(): Cell[] {
+  /** What takes the same steps of the primary. */
+  arms(): Cell[] {
     const { plan } = this.experiment;
     const { steps } = plan.primary;
-    const own = trainedHere(this.experiment);
-    const specialists = own.map(({ id }) => specialistKey(this.seed, id));
-    const together = armKey(this.seed, "together");
-    const swarmCost = 4 * steps;
-    const specialistCost = own.length * specialistSize(plan).steps;
-    const routerCost = 2 * (plan.router.steps ?? 200);
+    const specialists = trainedHere(this.experiment).map(({ id }) => specialistKey(this.seed, id));
     return [
       this.arm("alone", [], steps, (setting, context) => trainAlone(setting, "alone", steps, context)),
-      this.arm("together", specialists, swarmCost, (setting, context) =>
+      this.arm("together", specialists, SWARM_COST * steps, (setting, context) =>
         trainTogether(setting, "together", false, context),
       ),
-      this.arm("random", specialists, swarmCost, (setting, context) =>
-        trainTogether(setting, "random", true, context),
-      ),
-      this.arm("alone-own", [together], swarmCost, (setting, context) =>
-        trainAlone(setting, "alone-own", this.equalSteps(context, false), context),
-      ),
-      this.arm("alone-all", [together], swarmCost + specialistCost, (setting, context) =>
-        trainAlone(setting, "alone-all", this.equalSteps(context, true), context),
-      ),
-      this.arm("router", [together], routerCost, (setting, context) =>
+      this.arm("router", [this.together], 2 * (plan.router.steps ?? 200), (setting, context) =>
         trainRouter(setting, "router", "together", context),
       ),
+      this.arm("random", specialists, SWARM_COST * steps, (setting, context) =>
+        trainTogether(setting, "random", true, context),
+      ),
     ];
+  }
+
+  /** The primary alone at the computation of the swarm. */
+  longerArms(): Cell[] {
+    const { plan } = this.experiment;
+    const cost = SWARM_COST * plan.primary.steps;
+    const specialists = trainedHere(this.experiment).length * specialistSize(plan).steps;
+    return [
+      this.arm("alone-own", [this.together], cost, (setting, context) =>
+        trainAlone(setting, "alone-own", this.equalSteps(context, false), context),
+      ),
+      this.arm("alone-all", [this.together], cost + specialists, (setting, context) =>
+        trainAlone(setting, "alone-all", this.equalSteps(context, true), context),
+      ),
+    ];
+  }
+
+  private get together(): string {
+    return armKey(this.seed, "together");
   }
 
   private arm(
@@ -100,7 +111,7 @@ export class SeedCells {
   /** Steps of the primary alone that take as much as the swarm trained together, with its specialists' training or without. */
   private equalSteps(context: CellContext, withSpecialists: boolean): number {
     const { plan } = this.experiment;
-    const { compute } = context.resultOf(armKey(this.seed, "together")) as ArmResult;
+    const { compute } = context.resultOf(this.together) as ArmResult;
     const { steps, batchRows } = specialistSize(plan);
     const before = withSpecialists ? trainedHere(this.experiment).length * steps * batchRows : 0;
     return Math.round((compute / TRAINED_COLUMN + before) / plan.primary.batchRows);

@@ -1,6 +1,6 @@
 import { classificationReport } from "../data/metrics.js";
 import { siteOf } from "../data/sotab.js";
-import type { ColumnRef, Dataset, Split } from "../data/types.js";
+import type { ColumnRef, Dataset, Split, Table } from "../data/types.js";
 import { type Extractor, LinearSpecialist } from "./linearSpecialist.js";
 import {
   bestOf,
@@ -116,36 +116,62 @@ async function withBestTau(
   return new LinearSpecialist(id, extractor, { ...learned, tau });
 }
 
-/** A CPA model reads the other task's columns as if each had a subject among the others: it says which property each may be. */
+/** Parts of the CPA data's sites: a column is read by a model that saw no table of its site. */
+const SITE_FOLDS = 4;
+
+/**
+ * A CPA model of columns by themselves reads the other task's columns as if each had a subject among the others, and says which property
+ * each may be. Many tables are in both tasks' training sets: without the folds it would be surer of training columns than of new ones.
+ */
 async function trainStacked(
   dataset: Dataset,
   cpa: Dataset,
   features: BaselineOptions["features"],
   running: Running,
 ): Promise<LinearSpecialist> {
-  const train = withoutTestSites(cpa, dataset);
-  const plain = { ...features, context: true, folds: 0, tau: 0 };
-  const properties = await trainNgramSpecialist({ train }, { ...plain, id: "cpa" }, running);
+  const properties = withoutTestSites(cpa, dataset);
+  const labels = [...new Set(properties.map(({ label }) => label))].sort();
+  const foldOf = new Map([...new Set(properties.map(siteOfRef))].map((site, i) => [site, i % SITE_FOLDS]));
+  const settings = { ...features, folds: 0, tau: 0 };
+  const without = (fold: number) => {
+    const train = properties.filter((ref) => foldOf.get(siteOfRef(ref)) !== fold);
+    return trainNgramSpecialist({ train, labels }, { ...settings, context: false, id: "cpa" }, running);
+  };
+  const models: LinearSpecialist[] = [];
+  for (let fold = 0; fold <= SITE_FOLDS; fold++) models.push(await without(fold));
   const columns = labelledRefs(dataset, "train");
-  const settings = ngramSpecialistOptions.parse(plain);
-  const ngrams = NgramFeatures.fit(columns, settings).features;
-  const stacked = new Stacked(ngrams, properties);
+  const checked = ngramSpecialistOptions.parse(settings);
+  const ngrams = NgramFeatures.fit(columns, checked).features;
+  const stacked = new Stacked(
+    ngrams,
+    labels.length,
+    (ref) => models[foldOf.get(siteOfRef(ref)) ?? SITE_FOLDS]!,
+  );
   const data = { train: columns, labels: dataset.labels };
-  return trainLinear("stacked", stacked, stacked.transform(columns), data, settings, running);
+  return trainLinear("stacked", stacked, stacked.transform(columns), data, checked, running);
 }
 
-/** n-grams and the probabilities of another task's model, as a block of length 1. */
+function siteOfRef({ table }: ColumnRef): string {
+  return siteOf(table.name);
+}
+
+/**
+ * n-grams, and two blocks of length 1: square roots of another task's probabilities of the column, and of the other columns of its table
+ * on average.
+ */
 class Stacked implements Extractor {
   readonly kind = "stacked";
   readonly options = {};
 
   constructor(
     private readonly ngrams: NgramFeatures,
-    private readonly other: LinearSpecialist,
+    /** Labels of the other task. */
+    private readonly width: number,
+    private readonly modelOf: (ref: ColumnRef) => LinearSpecialist,
   ) {}
 
   get columns(): number {
-    return this.ngrams.columns + this.other.labels.length;
+    return this.ngrams.columns + 2 * this.width;
   }
 
   tensors() {
@@ -153,21 +179,44 @@ class Stacked implements Extractor {
   }
 
   transform(refs: readonly ColumnRef[]): SparseRows {
-    return besides([this.ngrams.transform(refs), this.probabilities(refs)]);
+    const blocks = [new SparseBuilder(this.width), new SparseBuilder(this.width)] as const;
+    const read = new Map<Table, Float64Array[]>();
+    for (const { table, column } of refs) {
+      const said = read.get(table) ?? this.rootsOf(table);
+      read.set(table, said);
+      pushUnit(blocks[0], said[column]!);
+      pushUnit(
+        blocks[1],
+        meanOf(
+          said.filter((_, other) => other !== column),
+          this.width,
+        ),
+      );
+    }
+    return besides([this.ngrams.transform(refs), ...blocks.map((block) => block.build())]);
   }
 
-  private probabilities(refs: readonly ColumnRef[]): SparseRows {
-    const width = this.other.labels.length;
-    const said = this.other.logProbabilitiesOf(refs);
-    const builder = new SparseBuilder(width);
-    for (let row = 0; row < refs.length; row++) {
-      const values = said.subarray(row * width, (row + 1) * width).map((logp) => Math.exp(logp));
-      const length = Math.sqrt(values.reduce((sum, p) => sum + p * p, 0));
-      for (let k = 0; k < width; k++) builder.push(k, values[k]! / length);
-      builder.endRow();
-    }
-    return builder.build();
+  /** Of every column of a table. */
+  private rootsOf(table: Table): Float64Array[] {
+    const refs = table.columns.map((_, column) => ({ table, column }));
+    const { width } = this;
+    const said = refs.length > 0 ? this.modelOf(refs[0]!).logProbabilitiesOf(refs) : new Float32Array(0);
+    return refs.map((_, i) =>
+      Float64Array.from(said.subarray(i * width, (i + 1) * width), (logp) => Math.exp(logp / 2)),
+    );
   }
+}
+
+function pushUnit(block: SparseBuilder, values: Float64Array): void {
+  const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0)) || 1;
+  for (const [k, value] of values.entries()) block.push(k, value / length);
+  block.endRow();
+}
+
+function meanOf(rows: readonly Float64Array[], width: number): Float64Array {
+  const mean = new Float64Array(width);
+  for (const row of rows) for (let k = 0; k < width; k++) mean[k]! += row[k]! / rows.length;
+  return mean;
 }
 
 async function timed<T>(run: () => Promise<T>): Promise<{ value: T; cpuSeconds: number }> {

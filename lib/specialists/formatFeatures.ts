@@ -1,4 +1,5 @@
 import type { Column, ColumnRef } from "../data/types.js";
+import type { Extractor } from "./linearSpecialist.js";
 import { SparseBuilder, type SparseRows } from "./sparse.js";
 
 /** Cells of a column that are looked at, evenly spaced among those that are not empty, and characters of each. */
@@ -66,18 +67,51 @@ const NUMBERS = 8 + 2 * QUANTILES.length;
 /** Number of features of a column. */
 export const FORMAT_FEATURES = FORMAT_TESTS.length + KINDS.length + 1 + LENGTHS + NUMBERS + SHAPES;
 
+/** A feature that hardly varies is not blown up beyond this. */
+const LEAST_DEVIATION = 0.05;
+
 /**
  * How a column is written, not what it says: shares of recognised formats and kinds of characters, lengths, statistics of its numbers, and
- * hashed shapes of its cells (a digit is 9, a letter a or A, repeats once). A row for each column, all values of the order of 1.
+ * hashed shapes of its cells (a run of digits is 9, one of letters a or A). Each feature is divided by its standard deviation over the
+ * training columns, each row by its length.
  */
-export function formatRows(refs: readonly ColumnRef[]): SparseRows {
-  const builder = new SparseBuilder(FORMAT_FEATURES);
-  for (const { table, column } of refs) {
-    for (const [feature, value] of formatFeatures(table.columns[column]!).entries())
-      if (value !== 0) builder.push(feature, value);
-    builder.endRow();
+export class FormatFeatures implements Extractor {
+  readonly kind = "format";
+  readonly columns = FORMAT_FEATURES;
+  readonly options = {};
+
+  /** @param deviation (FORMAT_FEATURES) */
+  constructor(private readonly deviation: Float32Array) {}
+
+  static fit(refs: readonly ColumnRef[]): FormatFeatures {
+    const [sums, squares] = [new Float64Array(FORMAT_FEATURES), new Float64Array(FORMAT_FEATURES)];
+    for (const { table, column } of refs) {
+      for (const [feature, value] of formatFeatures(table.columns[column]!).entries()) {
+        sums[feature]! += value;
+        squares[feature]! += value * value;
+      }
+    }
+    const n = Math.max(1, refs.length);
+    const variance = (feature: number) => Math.max(0, squares[feature]! / n - (sums[feature]! / n) ** 2);
+    return new FormatFeatures(
+      Float32Array.from(sums, (_, feature) => Math.max(LEAST_DEVIATION, Math.sqrt(variance(feature)))),
+    );
   }
-  return builder.build();
+
+  tensors(): Record<string, Float32Array> {
+    return { deviation: this.deviation };
+  }
+
+  transform(refs: readonly ColumnRef[]): SparseRows {
+    const builder = new SparseBuilder(FORMAT_FEATURES);
+    for (const { table, column } of refs) {
+      const values = formatFeatures(table.columns[column]!).map((value, i) => value / this.deviation[i]!);
+      const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0)) || 1;
+      for (const [feature, value] of values.entries()) if (value !== 0) builder.push(feature, value / length);
+      builder.endRow();
+    }
+    return builder.build();
+  }
 }
 
 /** (FORMAT_FEATURES) */

@@ -1,20 +1,11 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { FORMAT_FEATURES, formatRows } from "./formatFeatures.js";
-import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
+import { FormatFeatures } from "./formatFeatures.js";
+import type { LinearSpecialist } from "./linearSpecialist.js";
 import { type LinearData, linearSettings, type Running, trainLinear } from "./linearTraining.js";
 
 export const formatSpecialistOptions = z.strictObject({ ...linearSettings.shape });
 export type FormatSpecialistOptions = z.input<typeof formatSpecialistOptions>;
-
-/** How cells are written: `formatRows`. It learns nothing by itself. */
-export const formatExtractor: Extractor = {
-  kind: "format",
-  columns: FORMAT_FEATURES,
-  options: {},
-  tensors: () => ({}),
-  transform: formatRows,
-};
 
 /**
  * Trains a linear classifier over the formats of a column's numbers, dates and codes.
@@ -27,5 +18,6 @@ export async function trainFormatSpecialist(
 ): Promise<LinearSpecialist> {
   const { id = "format", ...given } = options;
   const settings = parseOptions("FormatSpecialist options", formatSpecialistOptions, given);
-  return trainLinear(id, formatExtractor, formatRows(data.train), data, settings, running);
+  const features = FormatFeatures.fit(data.train);
+  return trainLinear(id, features, features.transform(data.train), data, settings, running);
 }

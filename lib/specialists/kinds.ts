@@ -1,5 +1,6 @@
 import type { z } from "zod";
-import { formatExtractor, formatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
+import { FormatFeatures } from "./formatFeatures.js";
+import { formatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
 import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
 import type { LinearData, Running } from "./linearTraining.js";
 import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
@@ -21,5 +22,9 @@ export const SPECIALIST_KINDS: Record<SpecialistKind, Kind> = {
     train: trainNgramSpecialist,
     restore: (options, tensors) => NgramFeatures.restore(options as FeatureOptions, tensors),
   },
-  format: { options: formatSpecialistOptions, train: trainFormatSpecialist, restore: () => formatExtractor },
+  format: {
+    options: formatSpecialistOptions,
+    train: trainFormatSpecialist,
+    restore: (_, { deviation }) => new FormatFeatures(deviation as Float32Array),
+  },
 };

@@ -41,7 +41,7 @@ beforeAll(async () => {
   const serialiser = new Serialiser({ maxTokens: 32, maxContext: 1 });
   const examples = serialiser.encodeSplit(dataset, "validation").slice(0, 6);
   batch = [...evaluationBatches(examples, { rows: 6 })][0]!;
-});
+}, 120_000);
 
 afterAll(() => tiny.dispose());
 

@@ -11,8 +11,8 @@ export type SpecialistKind = "ngram" | "format";
 interface Kind {
   options: z.ZodObject;
   train(data: LinearData, options: object, running?: Running): Promise<LinearSpecialist>;
-  /** @param options and tensors as the extractor gave them */
-  restore(options: object, tensors: Record<string, Int32Array | Float32Array>): Extractor;
+  /** @param options as the extractor gave them @param take a tensor of its by name */
+  restore(options: object, take: (name: string) => Int32Array | Float32Array): Extractor;
 }
 
 /** The kinds that can be trained by name and stored in a run. */
@@ -20,11 +20,11 @@ export const SPECIALIST_KINDS: Record<SpecialistKind, Kind> = {
   ngram: {
     options: ngramSpecialistOptions,
     train: trainNgramSpecialist,
-    restore: (options, tensors) => NgramFeatures.restore(options as FeatureOptions, tensors),
+    restore: (options, take) => NgramFeatures.restore(options as FeatureOptions, take),
   },
   format: {
     options: formatSpecialistOptions,
     train: trainFormatSpecialist,
-    restore: (_, { deviation }) => new FormatFeatures(deviation as Float32Array),
+    restore: (_, take) => new FormatFeatures(take("deviation") as Float32Array),
   },
 };

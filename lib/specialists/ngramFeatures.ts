@@ -47,13 +47,13 @@ export class NgramFeatures implements Extractor {
     return { "own.buckets": own.buckets, "own.idf": own.idf, ...second };
   }
 
-  /** @param tensors as `tensors` gave them */
-  static restore(options: FeatureOptions, tensors: Record<string, Int32Array | Float32Array>): NgramFeatures {
+  /** @param take a tensor of `tensors` by name */
+  static restore(options: FeatureOptions, take: (name: string) => Int32Array | Float32Array): NgramFeatures {
     const block = (name: string) =>
       TfIdf.restore(
         options.buckets,
-        tensors[`${name}.buckets`] as Int32Array,
-        tensors[`${name}.idf`] as Float32Array,
+        take(`${name}.buckets`) as Int32Array,
+        take(`${name}.idf`) as Float32Array,
       );
     return new NgramFeatures(options, block("own"), options.context ? block("context") : null);
   }

@@ -103,10 +103,8 @@ export async function loadSpecialist(dir: string, id?: string): Promise<LinearSp
     throw new AegirError("ERR_CHECKPOINT", `${dir}: best/model.safetensors has no tensor '${name}'`);
   };
   const floats = (name: string) => take(name) as Float32Array;
-  const own = [...tensors.keys()].filter((name) => name.startsWith("features."));
-  const extractor = SPECIALIST_KINDS[of as SpecialistKind].restore(
-    options,
-    Object.fromEntries(own.map((name) => [name.slice("features.".length), take(name)])),
+  const extractor = SPECIALIST_KINDS[of as SpecialistKind].restore(options, (name) =>
+    take(`features.${name}`),
   );
   const [weight, bias, logPrior, held] = [
     floats("weight"),

@@ -89,7 +89,7 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     values: expect.anything(),
   });
   const broken = { ...first, out: join(dir.path, "broken") };
-  for (const key of ["specialist-people", "together", "alone-all", "router"]) {
+  for (const key of ["specialist-people", "together", "router", "alone-all"]) {
     const controller = new AbortController();
     const interrupted = report({
       ...broken,

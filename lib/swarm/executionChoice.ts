@@ -16,8 +16,10 @@ export interface ExecutionChoice {
  * Rounds of each form, in blocks of one form and the other. The first of a block is not counted: it makes the stack or warms up, and
  * threads of the other form's parallel regions may still spin beside it.
  */
-const ROUNDS = 6;
+const ROUNDS = 9;
 const BLOCK = 3;
+/** What batched has to save, as it keeps a copy of the weights. */
+const MARGIN = 0.1;
 const FORMS = ["streams", "batched"] as const;
 
 type Form = (typeof FORMS)[number];
@@ -59,7 +61,7 @@ export class ExecutionChooser {
 
   private chosen(rounds: Record<Form, number[]>): Form | null {
     if (FORMS.some((form) => rounds[form].length < ROUNDS)) return null;
-    return best(rounds.batched)! < best(rounds.streams)! ? "batched" : "streams";
+    return best(rounds.batched)! < (1 - MARGIN) * best(rounds.streams)! ? "batched" : "streams";
   }
 }
 

@@ -164,6 +164,7 @@ function printCase(benchCase, { native, report, errors }) {
   printForm("aegir-swarm", native, native);
   for (const form of report.forms) printForm(form.name, form, native);
   printRates(benchCase, native, report.sgemm);
+  if (benchCase.wanted) console.log(`  wanted: ${benchCase.wanted}`);
   const times = ({ name, forward, both }) => ({ name, forward, both });
   return {
     case: benchCase.name,

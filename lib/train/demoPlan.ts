@@ -23,16 +23,29 @@ export function demoTables(quick: boolean, seed: number): GeneratorOptions {
   return { seed, tables: quick ? 320 : 900, rows: 10, validation: 0.08, test: 0.32 };
 }
 
-/** Small and flat: on short columns it learns faster than a chunked model of the same size. */
-const MODEL = { archLayout: ["w4"], dModel: 64 } as const;
+/** Generated tables. Small and flat: on short columns it learns faster than a chunked model of the same size. */
+export const GENERATED = {
+  model: { archLayout: ["w4"], dModel: 64 },
+  serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
+} satisfies Pick<DemoPlan, "model" | "serialise">;
+
+/** Real tables. Their columns repeat words that n-grams know after a few steps. */
+export const REAL = {
+  model: {
+    archLayout: ["w3"],
+    dModel: 64,
+    ngrams: { buckets: 32_768, width: 32 },
+    pooling: ["mean", "max", "context"],
+  },
+  serialise: { maxTokens: 96, maxContext: 2, targetCells: 6 },
+} satisfies Pick<DemoPlan, "model" | "serialise">;
 
 /** Sizes for generated tables: within eight minutes on two cores, `quick` within ninety seconds. */
 export function demoPlan(quick: boolean): DemoPlan {
   const steps = quick ? 24 : 60;
   const batchRows = quick ? 48 : 64;
   return {
-    model: MODEL,
-    serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
+    ...GENERATED,
     specialist: { steps: quick ? 40 : 300, batchRows, lr: 3e-3, validateEvery: 60, saveEvery: 60 },
     primary: { steps, batchRows, lr: 3e-3 },
     parl: { cost: 0.25, phaseSteps: quick ? 4 : 8, validateEvery: Math.round(steps / 4), saveEvery: steps },
@@ -44,14 +57,7 @@ export function demoPlan(quick: boolean): DemoPlan {
 export function realPlan(quick: boolean): DemoPlan {
   const steps = quick ? 24 : 150;
   return {
-    // Real columns repeat words that n-grams know after a few steps.
-    model: {
-      archLayout: ["w3"],
-      dModel: 64,
-      ngrams: { buckets: 32_768, width: 32 },
-      pooling: ["mean", "max", "context"],
-    },
-    serialise: { maxTokens: 96, maxContext: 2, targetCells: 6 },
+    ...REAL,
     specialist: { steps: quick ? 40 : 200, batchRows: 48, lr: 3e-3, validateEvery: 100, saveEvery: 100 },
     primary: { steps, batchRows: 48, lr: 3e-3 },
     parl: { cost: 0.2, phaseSteps: quick ? 4 : 10, validateEvery: Math.round(steps / 3), saveEvery: steps },

@@ -58,6 +58,11 @@ export const labelSmoothing = z
   .default(0)
   .describe("share of the target spread over all labels");
 
+export const keptWeights = z
+  .enum(["best", "last"])
+  .default("best")
+  .describe("weights to end with: best by validation, or the last");
+
 /** What a training is given besides its options, its data and its model. */
 export interface TrainingRun {
   /** Run folder; absent: nothing is written. */

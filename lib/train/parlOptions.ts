@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { AegirError } from "../errors.js";
-import { count, labelSmoothing, loopOptions } from "./loopOptions.js";
+import { count, keptWeights, labelSmoothing, loopOptions } from "./loopOptions.js";
 
 const share = z.number().min(0).max(1);
 
@@ -157,10 +157,7 @@ export const parlOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe("shuffle cells anew each epoch; specialists then run at every step"),
-  keep: z
-    .enum(["best", "last"])
-    .default("best")
-    .describe("weights to end with: best by validation, or the last"),
+  keep: keptWeights,
 });
 export type ParlOptions = z.input<typeof parlOptions>;
 export type ParlSettings = z.output<typeof parlOptions>;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, labelSmoothing, loopOptions } from "./loopOptions.js";
+import { count, keptWeights, labelSmoothing, loopOptions } from "./loopOptions.js";
 
 export const supervisedOptions = z.strictObject({
   ...loopOptions({
@@ -50,10 +50,7 @@ export const supervisedOptions = z.strictObject({
     .min(0)
     .default(0)
     .describe("validations without a better macro F1 before it stops; 0: never stops early"),
-  keep: z
-    .enum(["best", "last"])
-    .default("best")
-    .describe("weights to end with: best by validation, or the last"),
+  keep: keptWeights,
 });
 export type SupervisedOptions = z.input<typeof supervisedOptions>;
 export type SupervisedSettings = z.output<typeof supervisedOptions>;

@@ -1,16 +1,10 @@
 import type { GeneratorOptions } from "../../data/generator.js";
-import type { SerialiserOptions } from "../../data/serialise.js";
+import type { DemoPlan } from "../../train/demo.js";
+import { GENERATED, REAL } from "../../train/demoPlan.js";
 import type { ParlOptions } from "../../train/parlOptions.js";
-import type { SupervisedOptions, SupervisedRun } from "../../train/supervised.js";
 
 /** Sizes of an experiment's trainings; every option that is not named here has its default. */
-export interface ParlPlan {
-  /** Geometry of every model. */
-  model: NonNullable<SupervisedRun["model"]>;
-  serialise: SerialiserOptions;
-  specialist: SupervisedOptions;
-  /** Of the primary alone and of every swarm's primary: the same steps, batches and learning rate. */
-  primary: Required<Pick<SupervisedOptions, "steps" | "batchRows" | "lr">>;
+export interface ParlPlan extends Pick<DemoPlan, "model" | "serialise" | "specialist" | "primary"> {
   /** Of primary, fusion and router together. */
   together: ParlOptions;
   /** Of the router alone. */
@@ -28,9 +22,7 @@ export function generatedPlan(quick: boolean): ParlPlan {
   const primary = { steps: quick ? 30 : 200, batchRows: 32, lr: 3e-3 };
   const phaseSteps = quick ? 4 : 8;
   return {
-    // Small and flat: on short columns it learns faster than a chunked model of the same size.
-    model: { archLayout: ["w4"], dModel: 64 },
-    serialise: { maxTokens: 64, maxContext: 1, targetCells: 6 },
+    ...GENERATED,
     specialist: { steps: quick ? 40 : 300, batchRows: 32, lr: 3e-3 },
     primary,
     // Rollouts are dear and the router's updates are not: several passes over each.
@@ -55,14 +47,7 @@ export function realPlan(quick: boolean): ParlPlan {
   const primary = { steps: quick ? 24 : 150, batchRows: 48, lr: 3e-3 };
   const phaseSteps = quick ? 4 : 10;
   return {
-    // Real columns repeat words that n-grams know after a few steps.
-    model: {
-      archLayout: ["w3"],
-      dModel: 64,
-      ngrams: { buckets: 32_768, width: 32 },
-      pooling: ["mean", "max", "context"],
-    },
-    serialise: { maxTokens: 96, maxContext: 2, targetCells: 6 },
+    ...REAL,
     specialist: { steps: quick ? 40 : 200, batchRows: 48, lr: 3e-3 },
     primary,
     together: { fuse: "states+outputs", cost: 0.2, phaseSteps },

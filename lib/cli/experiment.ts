@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Task } from "../data/types.js";
-import { groupNames } from "../experiment/parl/datasets.js";
+import { Datasets, groupNames } from "../experiment/parl/datasets.js";
 import {
   type ParlExperiment,
   runParlExperiment,
@@ -10,7 +10,7 @@ import {
 import { generatedPlan, generatedTables, type ParlPlan, realPlan } from "../experiment/parl/plan.js";
 import { type ParlReport, summarise } from "../experiment/parl/summary.js";
 import { parlText, writeParlReport } from "../report/parlReport.js";
-import { type DataSource, folderSource, generatedSource, openDataSource } from "../train/dataSource.js";
+import { type DataSource, folderSource, generatedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
@@ -110,7 +110,8 @@ async function runParl(
   const source = (seed: number): DataSource =>
     generated ? generatedSource(generatedTables(quick, seed)) : folderSource(data, task, trainFile);
   const groups = generated ? "domains" : "families";
-  const dataset = await openDataSource(source(0));
+  const datasets = new Datasets();
+  const dataset = await datasets.get(source(0));
   const specialists = [
     ...(flags.groups ? groupNames(dataset, groups).map((id) => ({ id, kind: "group" }) as const) : []),
     ...flags.specialist,
@@ -120,6 +121,7 @@ async function runParl(
   const experiment: ParlExperiment = { source, groups, specialists, seeds, split, plan, jobs, out };
   const results = await runParlExperiment({
     ...experiment,
+    datasets,
     signal,
     onProgress: (progress) => view.update(progress),
     onNote: (text) => view.note(text),

@@ -16,7 +16,7 @@ const FORMAT = 1;
  *     experiment.json      what is run; other options need another folder
  *     cells/<key>.json     result of each part that is done
  *     runs/<key>/          trainings, each a run folder
- *     report.json, report.html, *.svg
+ *     report.md, report.json, *.svg
  *
  * @throws AegirError ERR_CONFIG where the folder holds something else, another experiment, or is in use; ERR_CHECKPOINT where
  *   experiment.json is damaged

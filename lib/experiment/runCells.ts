@@ -31,7 +31,7 @@ export async function runCells(
     const record = await store.read(key);
     if (record) records.set(key, record);
   }
-  await new CellRunner(cells, store, records, options).run();
+  await new CellRunner(cells, store, records, { ...options, jobs }).run();
   return records;
 }
 
@@ -44,9 +44,9 @@ class CellRunner {
     private readonly cells: readonly Cell[],
     private readonly store: CellStore,
     private readonly records: Map<string, CellRecord>,
-    private readonly options: RunCellsOptions,
+    private readonly options: RunCellsOptions & { jobs: number },
   ) {
-    this.forecast = new Forecast(cells, records, options.task, options.jobs ?? 1);
+    this.forecast = new Forecast(cells, records, options.task, options.jobs);
   }
 
   async run(): Promise<void> {
@@ -68,7 +68,7 @@ class CellRunner {
 
   private startReady(left: Cell[]): void {
     const ready = left.filter(({ needs }) => needs.every((key) => this.records.get(key)?.done));
-    const free = (this.options.jobs ?? 1) - this.running.size;
+    const free = this.options.jobs - this.running.size;
     for (const cell of ready.slice(0, free)) {
       left.splice(left.indexOf(cell), 1);
       this.running.set(

@@ -12,7 +12,7 @@ import { readMetrics } from "../../train/metricsLog.js";
 import { type ParlRun, type SpecialistSource, type TrainedSwarm, trainParl } from "../../train/parl.js";
 import { parlOptions } from "../../train/parlOptions.js";
 import { modelLogits } from "../../train/predict.js";
-import { type SupervisedOptions, trainSupervised } from "../../train/supervised.js";
+import { type SupervisedOptions, supervisedOptions, trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
 import { multiplyAdds, parlCompute, TRAINED_COLUMN } from "./compute.js";
@@ -68,7 +68,7 @@ export async function trainSpecialist(
   seed: number,
   context: CellContext,
 ): Promise<SpecialistResult> {
-  const validateEvery = Math.ceil((plan.specialist.steps ?? 400) / 5);
+  const validateEvery = Math.ceil(supervisedOptions.parse(plan.specialist).steps / 5);
   const { model, outcome } = await trainSupervised({
     validateEvery,
     saveEvery: validateEvery,

@@ -19,6 +19,8 @@ export type SpecialistChoice =
 export interface ParlExperiment extends Omit<RunCellsOptions, "task"> {
   /** Labelled tables of a seed. */
   source: (seed: number) => DataSource;
+  /** Those that are open already; absent: none. */
+  datasets?: Datasets;
   /** How the columns are grouped, for specialists and for the tables of activation. */
   groups: Grouping;
   specialists: readonly SpecialistChoice[];
@@ -40,7 +42,6 @@ export interface SeedResults {
 
 export interface ExperimentResults {
   seeds: SeedResults[];
-  seconds: number;
   cpuSeconds: number;
 }
 
@@ -54,7 +55,7 @@ export async function runParlExperiment(experiment: ParlExperiment): Promise<Exp
     throw new AegirError("ERR_CONFIG", `seeds: expected a whole number from 1, got ${seeds}`);
   await checkSpecialists(specialists);
   // Opened before the folder is made: data that cannot be read leave nothing behind.
-  const datasets = new Datasets();
+  const { datasets = new Datasets() } = experiment;
   await datasets.get(source(0));
   const options = { source: source(0), groups, specialists, split, plan };
   const { store, close } = await openExperiment(out, { kind: "parl", options });
@@ -93,7 +94,6 @@ async function checkSpecialists(specialists: readonly SpecialistChoice[]): Promi
 
 function collect(experiment: ParlExperiment, records: ReadonlyMap<string, CellRecord>): ExperimentResults {
   const result = (key: string) => records.get(key)!.result;
-  const all = [...records.values()];
   return {
     seeds: Array.from({ length: experiment.seeds }, (_, seed) => ({
       seed,
@@ -102,7 +102,6 @@ function collect(experiment: ParlExperiment, records: ReadonlyMap<string, CellRe
         trainedHere(experiment).map(({ id }) => [id, result(specialistKey(seed, id)) as SpecialistResult]),
       ),
     })),
-    seconds: all.reduce((sum, { seconds }) => sum + seconds, 0),
-    cpuSeconds: all.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0),
+    cpuSeconds: [...records.values()].reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0),
   };
 }

@@ -1,4 +1,5 @@
 import { Random } from "../../data/random.js";
+import { mean } from "../../train/statistics.js";
 import { type Estimate, pairedDifference } from "../interval.js";
 import type { Outcomes } from "./outcomes.js";
 import {
@@ -50,11 +51,12 @@ export function frontierOf(outcomes: Outcomes, seed: number): Frontier {
   const random = new Random(seed, "random routing");
   const scores = (routings: Routings[], firstPass = false): FrontierCurve =>
     routings.map((each) => scoreOf(outcomes, each, { firstPass }));
-  const learned = thresholds(outcomes).map((threshold) => learnedRouting(outcomes, threshold));
+  const levels = thresholds(outcomes);
+  const learned = levels.map((threshold) => learnedRouting(outcomes, threshold));
   const confident = RATES.map((rate) => confidenceRouting(outcomes, confidenceQuantile(outcomes, rate)));
   return {
     learned: scores(learned),
-    "learned, one at most": scores(thresholds(outcomes).map((t) => learnedRouting(outcomes, t, 1))),
+    "learned, one at most": scores(levels.map((threshold) => learnedRouting(outcomes, threshold, 1))),
     "random, same rates": learned.map((routings) => {
       const rates = ratesOf(routings, n);
       const draws = Array.from({ length: DRAWS }, () =>
@@ -111,8 +113,7 @@ export function compareFrontiers(frontiers: readonly Frontier[], rival: RouterNa
 export function meanCurve(frontiers: readonly Frontier[], name: RouterName, cost: Cost): [number, number][] {
   const curves = frontiers.map((frontier) => polyline(frontier[name], cost));
   return commonGrid(curves).map((at) => {
-    const values = curves.map((points) => interpolate(points, at));
-    return [at, values.reduce((sum, value) => sum + value / values.length, 0)];
+    return [at, mean(curves.map((points) => interpolate(points, at)))];
   });
 }
 
@@ -123,9 +124,7 @@ function polyline(curve: FrontierCurve, cost: Cost): [number, number][] {
     const at = Math.round(point[cost] * 1e9) / 1e9;
     byCost.set(at, [...(byCost.get(at) ?? []), point.macroF1]);
   }
-  return [...byCost]
-    .sort(([a], [b]) => a - b)
-    .map(([at, values]) => [at, values.reduce((sum, value) => sum + value / values.length, 0)]);
+  return [...byCost].sort(([a], [b]) => a - b).map(([at, values]) => [at, mean(values)]);
 }
 
 /** Evenly spaced costs that all curves reach; the middle of them where they meet in a point. */

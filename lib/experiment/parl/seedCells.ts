@@ -1,5 +1,7 @@
 import { join } from "node:path";
 import { selectColumns } from "../../data/dataset.js";
+import { parlOptions } from "../../train/parlOptions.js";
+import { supervisedOptions } from "../../train/supervisedOptions.js";
 import type { Cell, CellContext } from "../cells.js";
 import {
   type Arm,
@@ -17,7 +19,6 @@ import type { ParlPlan } from "./plan.js";
 
 /** A step of a swarm's training takes about so many of the primary alone. */
 const SWARM_COST = 3;
-const SPECIALIST_DEFAULTS = { steps: 400, batchRows: 64 };
 
 /** The parts of one seed: its specialists, and the arms that are compared. */
 export class SeedCells {
@@ -66,7 +67,7 @@ export class SeedCells {
       this.arm("together", specialists, SWARM_COST * steps, (setting, context) =>
         trainTogether(setting, "together", false, context),
       ),
-      this.arm("router", [this.together], 2 * (plan.router.steps ?? 200), (setting, context) =>
+      this.arm("router", [this.together], 2 * parlOptions.parse(plan.router).steps, (setting, context) =>
         trainRouter(setting, "router", "together", context),
       ),
       this.arm("random", specialists, SWARM_COST * steps, (setting, context) =>
@@ -150,8 +151,5 @@ export function specialistKey(seed: number, id: string): string {
 }
 
 function specialistSize({ specialist }: ParlPlan): { steps: number; batchRows: number } {
-  return {
-    steps: specialist.steps ?? SPECIALIST_DEFAULTS.steps,
-    batchRows: specialist.batchRows ?? SPECIALIST_DEFAULTS.batchRows,
-  };
+  return supervisedOptions.parse(specialist);
 }

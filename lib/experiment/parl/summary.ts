@@ -1,5 +1,6 @@
 import { HARD_LABELS } from "../../data/families.js";
 import { Random } from "../../data/random.js";
+import { mean } from "../../train/statistics.js";
 import { type Estimate, estimate, pairedDifference } from "../interval.js";
 import type { Arm, ArmResult, Curves } from "./arms.js";
 import type { ExperimentResults, SeedResults } from "./experiment.js";
@@ -239,10 +240,7 @@ function meanActivation(all: readonly Selectivity[]): SwarmFigures["activation"]
   return Object.fromEntries(
     names.map((name) => {
       const own = rows.filter(([group]) => group === name).map(([, rates]) => rates);
-      return [
-        name,
-        Object.fromEntries(Object.keys(own[0]!).map((id) => [id, estimate(own.map((r) => r[id]!)).mean])),
-      ];
+      return [name, Object.fromEntries(Object.keys(own[0]!).map((id) => [id, mean(own.map((r) => r[id]!))]))];
     }),
   );
 }
@@ -253,7 +251,7 @@ function meanCurves(curves: readonly Curves[]): Curves {
     Object.keys(curves[0]!).map((name) => {
       const bySeed = curves.map((each) => new Map(each[name]));
       const steps = [...bySeed[0]!.keys()].filter((step) => bySeed.every((seed) => seed.has(step)));
-      return [name, steps.map((step) => [step, estimate(bySeed.map((seed) => seed.get(step)!)).mean])];
+      return [name, steps.map((step) => [step, mean(bySeed.map((seed) => seed.get(step)!))])];
     }),
   );
 }

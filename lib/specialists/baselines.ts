@@ -1,15 +1,9 @@
+import { largestOf } from "../data/logitAdjustment.js";
 import { classificationReport } from "../data/metrics.js";
 import { siteOf } from "../data/sotab.js";
 import type { ColumnRef, Dataset, Split, Table } from "../data/types.js";
-import { type Extractor, LinearSpecialist } from "./linearSpecialist.js";
-import {
-  bestOf,
-  chooseTau,
-  classIds,
-  type LabelledRef,
-  type Running,
-  trainLinear,
-} from "./linearTraining.js";
+import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
+import { classIds, type LabelledRef, type Running, trainLinear, withBestTau } from "./linearTraining.js";
 import { NgramFeatures } from "./ngramFeatures.js";
 import {
   type NgramSpecialistOptions,
@@ -102,18 +96,9 @@ export async function scoresOf(
   columns: readonly LabelledRef[],
 ): Promise<Scores> {
   const { labels } = specialist;
-  const predicted = bestOf(await specialist.logProbabilities(columns), labels.length);
+  const predicted = largestOf(await specialist.logProbabilities(columns), labels.length);
   const { microF1, macroF1 } = classificationReport(classIds(columns, labels), predicted, labels);
   return { micro: microF1, macro: macroF1 };
-}
-
-async function withBestTau(
-  specialist: LinearSpecialist,
-  validation: readonly LabelledRef[],
-): Promise<LinearSpecialist> {
-  const { id, extractor, learned } = specialist;
-  const { tau } = await chooseTau(specialist, validation);
-  return new LinearSpecialist(id, extractor, { ...learned, tau });
 }
 
 /** Parts of the CPA data's sites: a column is read by a model that saw no table of its site. */

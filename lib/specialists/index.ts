@@ -10,5 +10,5 @@ export {
 export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
 export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";
 export { type Learned, LinearSpecialist } from "./linearSpecialist.js";
-export { chooseTau, type LabelledRef, type LinearData } from "./linearTraining.js";
+export type { LabelledRef, LinearData } from "./linearTraining.js";
 export { type NgramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { lessPrior } from "../data/logitAdjustment.js";
 import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { ColumnSpecialist } from "../swarm/index.js";
@@ -25,7 +26,7 @@ export interface Learned {
   bias: Float32Array;
   /** (labels) ln of each label's share of the training columns. */
   logPrior: Float32Array;
-  /** Logit adjustment: probabilities are divided by prior^tau (Menon et al., 2021). */
+  /** Logit adjustment: probabilities are divided by prior^tau. */
   tau: number;
   /** What is said of the columns that it was trained on, by `columnKey`: unadjusted logits of a fit that had not seen their tables. */
   held: ReadonlyMap<string, Float32Array>;
@@ -39,15 +40,12 @@ const CHUNK = 16;
  * that column's table says: a swarm that learns on the same columns meets it as sure, and as wrong, as it is on new ones.
  */
 export class LinearSpecialist extends ColumnSpecialist {
-  private readonly weight: Float64Array;
-
   constructor(
     id: string,
     readonly extractor: Extractor,
     readonly learned: Learned,
   ) {
     super(id, learned.labels);
-    this.weight = Float64Array.from(learned.weight);
   }
 
   async logProbabilities(columns: readonly ColumnRef[], signal?: AbortSignal): Promise<Float32Array> {
@@ -61,7 +59,7 @@ export class LinearSpecialist extends ColumnSpecialist {
 
   private adjustedSoftmax(logits: Float64Array): Float32Array {
     const { logPrior, tau } = this.learned;
-    return logSoftmax(adjusted(logits, logPrior, tau), this.labels.length);
+    return logSoftmax(lessPrior(logits, logPrior, tau), this.labels.length);
   }
 
   /** Before adjustment and softmax, (columns, labels). @throws AegirError ERR_DATA, ERR_ABORTED */
@@ -78,11 +76,11 @@ export class LinearSpecialist extends ColumnSpecialist {
   }
 
   private logitsOf(columns: readonly ColumnRef[]): Float64Array {
-    const { bias, held } = this.learned;
+    const { weight, bias, held } = this.learned;
     const classes = bias.length;
     const start = new Float64Array(columns.length * classes);
     for (let i = 0; i < columns.length; i++) start.set(bias, i * classes);
-    const out = timesDense(this.extractor.transform(columns), this.weight, classes, start);
+    const out = timesDense(this.extractor.transform(columns), weight, classes, start);
     if (held.size === 0) return out;
     for (const [i, column] of columns.entries()) {
       const known = held.get(columnKey(column));
@@ -98,11 +96,6 @@ export class LinearSpecialist extends ColumnSpecialist {
       hash.update(new Uint8Array(buffer, byteOffset, byteLength));
     return hash.update(String(tau)).digest("hex");
   }
-}
-
-/** Logits less tau times ln prior, (rows, labels). */
-export function adjusted(logits: Float64Array, logPrior: Float32Array, tau: number): Float64Array {
-  return logits.map((logit, i) => logit - tau * logPrior[i % logPrior.length]!);
 }
 
 /** Of each row of `classes`. */

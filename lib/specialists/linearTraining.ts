@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { classificationReport } from "../data/metrics.js";
+import { bestPriorPower } from "../data/logitAdjustment.js";
 import { Random } from "../data/random.js";
 import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { gramOf } from "./gram.js";
-import { adjusted, columnKey, type Extractor, type Learned, LinearSpecialist } from "./linearSpecialist.js";
+import { columnKey, type Extractor, type Learned, LinearSpecialist } from "./linearSpecialist.js";
 import { fitRows } from "./softmaxRegression.js";
 import { type SparseRows, transposedTimesDense } from "./sparse.js";
 
@@ -89,37 +89,19 @@ export async function trainLinear(
     held,
   };
   const specialist = new LinearSpecialist(id, extractor, learned);
-  if (tau !== undefined || validation.length === 0) return specialist;
-  return new LinearSpecialist(id, extractor, {
-    ...learned,
-    tau: (await chooseTau(specialist, validation)).tau,
-  });
+  return tau !== undefined || validation.length === 0 ? specialist : withBestTau(specialist, validation);
 }
 
-/** The adjustment of the best macro F1 on labelled columns; the least one among equals. */
-export async function chooseTau(
+/** The specialist with the adjustment that gives the best macro F1 on labelled columns; the least one among equals. */
+export async function withBestTau(
   specialist: LinearSpecialist,
   columns: readonly LabelledRef[],
-): Promise<{ tau: number; macroF1: number }> {
-  const { labels, learned } = specialist;
+): Promise<LinearSpecialist> {
+  const { id, extractor, labels, learned } = specialist;
   const known = columns.filter(({ label }) => labels.includes(label));
-  const truth = classIds(known, labels);
   const logits = await specialist.logits(known);
-  const scores = TAUS.map((tau) => {
-    const predicted = bestOf(adjusted(logits, learned.logPrior, tau), labels.length);
-    return { tau, macroF1: classificationReport(truth, predicted, labels).macroF1 };
-  });
-  return scores.reduce((best, score) => (score.macroF1 > best.macroF1 ? score : best));
-}
-
-/** The class of the largest of each row's values. */
-export function bestOf(values: ArrayLike<number>, classes: number): Int32Array {
-  return Int32Array.from({ length: values.length / classes }, (_, row) => {
-    let best = 0;
-    for (let k = 1; k < classes; k++)
-      if (values[row * classes + k]! > values[row * classes + best]!) best = k;
-    return best;
-  });
+  const { power } = bestPriorPower(logits, learned.logPrior, classIds(known, labels), TAUS);
+  return new LinearSpecialist(id, extractor, { ...learned, tau: power });
 }
 
 /** @throws AegirError ERR_DATA */

@@ -64,7 +64,12 @@ export function besides(blocks: readonly SparseRows[]): SparseRows {
 }
 
 /** X W: (rows, width) of W (columns, width), row-major; added to what `into` holds. */
-export function timesDense(x: SparseRows, w: Float64Array, width: number, into: Float64Array): Float64Array {
+export function timesDense(
+  x: SparseRows,
+  w: Float32Array | Float64Array,
+  width: number,
+  into: Float64Array,
+): Float64Array {
   const { starts, indices, values } = x;
   for (let row = 0; row < x.rows; row++) {
     const to = row * width;

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
-import { classificationReport } from "../data/metrics.js";
+import { bestPriorPower, largestOf, lessPrior } from "../data/logitAdjustment.js";
 import { AegirError } from "../errors.js";
 import { writeFileAtomic } from "./atomic.js";
 import type { LogitsOf } from "./predict.js";
@@ -52,24 +52,18 @@ export function calibrate(
   const classes = counts.length;
   const total = counts.reduce((sum, count) => sum + Math.max(1, count), 0);
   const logPrior = counts.map((count) => Math.log(Math.max(1, count) / total));
-  const names = counts.map((_, c) => String(c));
-  let chosen = { priorPower: 0, macroF1: -1, adjusted: logits };
-  for (const priorPower of POWERS) {
-    const adjusted = adjust(logits, { temperature: 1, priorPower, logPrior });
-    const { macroF1 } = classificationReport([...truth], rowsOf(adjusted, classes).map(best), names);
-    if (macroF1 > chosen.macroF1) chosen = { priorPower, macroF1, adjusted };
-  }
-  const rows = rowsOf(chosen.adjusted, classes);
+  const { power, macroF1 } = bestPriorPower(logits, logPrior, truth, POWERS);
+  const rows = rowsOf(lessPrior(logits, logPrior, power), classes);
   const temperature = bestTemperature(rows, truth);
   const errorAt = (t: number) =>
     expectedCalibrationError(
-      rows.map((row) => Math.exp(logLikelihood(row, best(row), t))),
-      rows.map((row, i) => best(row) === truth[i]),
+      rows.map((row) => Math.exp(logLikelihood(row, row.predicted, t))),
+      rows.map((row, i) => row.predicted === truth[i]),
     );
   return {
     temperature,
-    priorPower: chosen.priorPower,
-    macroF1: chosen.macroF1,
+    priorPower: power,
+    macroF1,
     logPrior,
     calibrationError: { before: errorAt(1), after: errorAt(temperature) },
     columns: truth.length,
@@ -103,8 +97,14 @@ export function expectedCalibrationError(confidence: readonly number[], right: r
   return sums.reduce((sum, gap) => sum + Math.abs(gap), 0) / Math.max(1, confidence.length);
 }
 
+/** The logits of one column, and the class of the largest. */
+interface Row {
+  logits: Float32Array;
+  predicted: number;
+}
+
 /** Golden-section search over log T: the likelihood has one maximum in 1/T. */
-function bestTemperature(rows: readonly Float32Array[], truth: readonly number[]): number {
+function bestTemperature(rows: readonly Row[], truth: readonly number[]): number {
   const cost = (logT: number) =>
     -rows.reduce((sum, row, i) => sum + logLikelihood(row, truth[i]!, Math.exp(logT)), 0);
   const ratio = (Math.sqrt(5) - 1) / 2;
@@ -117,22 +117,17 @@ function bestTemperature(rows: readonly Float32Array[], truth: readonly number[]
   return Math.exp((low + high) / 2);
 }
 
-function logLikelihood(row: Float32Array, label: number, temperature: number): number {
-  const top = row[best(row)]!;
-  const sum = row.reduce((total, value) => total + Math.exp((value - top) / temperature), 0);
-  return (row[label]! - top) / temperature - Math.log(sum);
+function logLikelihood({ logits, predicted }: Row, label: number, temperature: number): number {
+  const top = logits[predicted]!;
+  const sum = logits.reduce((total, value) => total + Math.exp((value - top) / temperature), 0);
+  return (logits[label]! - top) / temperature - Math.log(sum);
 }
 
-function best(row: Float32Array): number {
-  let label = 0;
-  for (let c = 1; c < row.length; c++) if (row[c]! > row[label]!) label = c;
-  return label;
-}
-
-function rowsOf(values: Float32Array, classes: number): Float32Array[] {
-  return Array.from({ length: values.length / classes }, (_, r) =>
-    values.subarray(r * classes, (r + 1) * classes),
-  );
+function rowsOf(values: Float32Array, classes: number): Row[] {
+  return Array.from(largestOf(values, classes), (predicted, r) => ({
+    logits: values.subarray(r * classes, (r + 1) * classes),
+    predicted,
+  }));
 }
 
 export async function saveCalibration(dir: string, calibration: Calibration): Promise<void> {

@@ -9,6 +9,7 @@ export async function withInterrupt<T>(work: (signal: AbortSignal) => Promise<T>
       // As if nobody listened: process.exit would wait for reads that never end, as of a pipe that nobody writes to.
       process.off(name, interrupt);
       process.kill(process.pid, name);
+      return;
     }
     process.stderr.write("\nInterrupted: saving and leaving; once more to leave at once.\n");
     controller.abort();

@@ -126,7 +126,7 @@ function pack(examples: readonly EncodedExample[], order: readonly number[], set
   let tokens = 0;
   let seen = new Set<Int32Array>();
   for (const row of order) {
-    const added = newTokens(examples[row]!, seen);
+    let added = newTokens(examples[row]!, seen);
     const full =
       open.length === settings.rows || (settings.tokens !== undefined && tokens + added > settings.tokens);
     if (full && open.length > 0) {
@@ -134,9 +134,10 @@ function pack(examples: readonly EncodedExample[], order: readonly number[], set
       open = [];
       tokens = 0;
       seen = new Set();
+      added = newTokens(examples[row]!, seen);
     }
     open.push(row);
-    tokens += newTokens(examples[row]!, seen);
+    tokens += added;
     for (const { ids } of columnsOf(examples[row]!)) seen.add(ids);
   }
   if (open.length > 0) batches.push(open);

@@ -3,6 +3,13 @@ import { AegirError } from "../errors.js";
 /** The prediction of a head that abstains. */
 export const ABSTAIN = -1;
 
+/** How often each class id occurs, (classes). */
+export function classCounts(ids: ArrayLike<number>, classes: number): number[] {
+  const counts = new Array<number>(classes).fill(0);
+  for (let i = 0; i < ids.length; i++) counts[ids[i]!]!++;
+  return counts;
+}
+
 export interface ClassScore {
   label: string;
   precision: number;

@@ -94,7 +94,7 @@ export class Serialiser {
    * @param epoch makes another choice of sampled and shuffled cells
    * @throws AegirError ERR_DATA where the table has no such column
    */
-  encode(table: Table, at: { column: number; mainColumn?: number }, label = -1, epoch = 0): EncodedExample {
+  encode(table: Table, at: Omit<ColumnRef, "table">, label = -1, epoch = 0): EncodedExample {
     const { options } = this;
     if (options.form === "columns") return this.#encodeColumns(table, at, label, epoch);
     const target = columnOf(table, at.column, "column");
@@ -114,12 +114,7 @@ export class Serialiser {
     return { ...this.#write(parts), label, source: sourceOf(table, at) };
   }
 
-  #encodeColumns(
-    table: Table,
-    at: { column: number; mainColumn?: number },
-    label: number,
-    epoch: number,
-  ): EncodedExample {
+  #encodeColumns(table: Table, at: Omit<ColumnRef, "table">, label: number, epoch: number): EncodedExample {
     const { seed, shuffle, dropRate, shared } = this.options;
     columnOf(table, at.column, "column");
     const random = new Random(seed, table.name, at.column, epoch);
@@ -296,6 +291,6 @@ function writePart(part: Part, budget: number, ids: number[], roles: number[], l
   roles.push(part.role);
 }
 
-function sourceOf(table: Table, { column, mainColumn }: { column: number; mainColumn?: number }): ColumnRef {
+function sourceOf(table: Table, { column, mainColumn }: Omit<ColumnRef, "table">): ColumnRef {
   return { table, column, ...(mainColumn === undefined ? {} : { mainColumn }) };
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { bestPriorPower } from "../data/logitAdjustment.js";
+import { classCounts } from "../data/metrics.js";
 import { Random } from "../data/random.js";
 import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
@@ -121,9 +122,9 @@ function labelsOf(columns: readonly LabelledRef[]): string[] {
 
 /** A class without training columns counts as one of half a column. */
 function logPriorOf(truth: Int32Array, classes: number): Float32Array {
-  const counts = new Float64Array(classes);
-  for (const id of truth) counts[id]!++;
-  return Float32Array.from(counts, (count) => Math.log(Math.max(count, 0.5) / truth.length));
+  return Float32Array.from(classCounts(truth, classes), (count) =>
+    Math.log(Math.max(count, 0.5) / truth.length),
+  );
 }
 
 /** The fold of each column: whole tables, in random order. */

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { siteOf } from "../data/sotab.js";
-import type { Dataset, Table } from "../data/types.js";
+import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { type DataSource, openDataSource } from "./dataSource.js";
-import { encodeTargets, trainableLabels, type UnlabelledColumn } from "./examples.js";
+import { encodeTargets, trainableLabels } from "./examples.js";
 import type { LoadedRun } from "./loadRun.js";
 import { allLogits } from "./predict.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
@@ -73,7 +73,7 @@ function checkTeachers(teachers: readonly LoadedRun[], dataset: Dataset): void {
 }
 
 /** Every column without a training label; for CPA paired with the first column of its table. */
-export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]): UnlabelledColumn[] {
+export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]): ColumnRef[] {
   const labelled = new Map<string, Set<number>>();
   for (const { table, column } of dataset.splits.train) {
     const known = labelled.get(table);
@@ -100,7 +100,7 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]):
 /** (columns, classes) row-major: the mean over the teachers of their softmax. */
 async function meanProbabilities(
   teachers: readonly LoadedRun[],
-  columns: readonly UnlabelledColumn[],
+  columns: readonly ColumnRef[],
   { signal, onProgress }: Pick<DistillRun, "signal" | "onProgress">,
 ): Promise<Float32Array> {
   const classes = teachers[0]!.labels.length;

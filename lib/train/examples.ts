@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { labelsWithoutTraining } from "../data/dataset.js";
 import type { Serialiser } from "../data/serialise.js";
-import type { Dataset, EncodedExample, LabelledColumn, Split, Table } from "../data/types.js";
+import type { ColumnRef, Dataset, EncodedExample, LabelledColumn, Split } from "../data/types.js";
 import { AegirError } from "../errors.js";
 
 /** Columns encoded between two turns of the event loop. */
@@ -71,17 +71,10 @@ export function thin<T>(items: readonly T[], limit: number): T[] {
   return Array.from({ length: limit }, (_, i) => items[Math.floor((i * items.length) / limit)]!);
 }
 
-/** A column that needs no label; CPA: with its subject column. */
-export interface UnlabelledColumn {
-  table: Table;
-  column: number;
-  mainColumn?: number;
-}
-
 /** Encodes columns without labels, without holding the event loop up. */
 export async function encodeTargets(
   serialiser: Serialiser,
-  targets: readonly UnlabelledColumn[],
+  targets: readonly ColumnRef[],
   epoch = 0,
 ): Promise<EncodedExample[]> {
   const examples: EncodedExample[] = [];

@@ -1,4 +1,5 @@
 import { parseOptions } from "../config.js";
+import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
@@ -189,8 +190,10 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
   const batches = await TrainingBatches.create(encode, { rows: options.batchRows, seed: options.seed });
   const columns = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);
   const examples = await encode(0);
-  const counts = new Array<number>(labels.length).fill(0);
-  for (const { label } of examples) counts[label]!++;
+  const counts = classCounts(
+    examples.map(({ label }) => label),
+    labels.length,
+  );
   return {
     batches,
     examples,

@@ -93,9 +93,13 @@ export async function openRun(dir: string, config: RunConfig, recorded: RunConfi
   );
 }
 
+function checkNamed(dir: string | undefined): void {
+  if (dir === "") throw new AegirError("ERR_CONFIG", "out (--out): expected a run folder, got ''");
+}
+
 /** @throws AegirError ERR_CONFIG where the folder of a new run already holds something */
 export async function checkFree(dir: string): Promise<void> {
-  if (dir === "") throw new AegirError("ERR_CONFIG", "out (--out): expected a run folder, got ''");
+  checkNamed(dir);
   if (!existsSync(dir) || (await writing(dir, () => readdir(dir))).length === 0) return;
   const what = existsSync(join(dir, "config.json")) ? "a run" : "files";
   throw new AegirError(
@@ -110,7 +114,7 @@ export async function recordedRun(
   resume: boolean | undefined,
   kind: RunConfig["kind"],
 ): Promise<RunConfig | null> {
-  if (dir === "") throw new AegirError("ERR_CONFIG", "out (--out): expected a run folder, got ''");
+  checkNamed(dir);
   if (!resume) return null;
   if (dir === undefined)
     throw new AegirError("ERR_CONFIG", "resume: a run is resumed in its folder; give out (--out)");

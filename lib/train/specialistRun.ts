@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { Serialiser } from "../data/serialise.js";
 import type { Dataset, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
+import type { TensorData } from "../native/contract.js";
 import {
   LinearSpecialist,
   labelledRefs,
@@ -14,6 +15,7 @@ import { trainableLabels } from "./examples.js";
 import type { MetricValue } from "./metricsLog.js";
 import { Meter, type ProgressListener } from "./progress.js";
 import { bestWeightsDir, checkFree, openRun, type RunConfig, readRunConfig } from "./runFolder.js";
+import { typedData } from "./tensors.js";
 
 export interface SpecialistTraining {
   kind: SpecialistKind;
@@ -43,10 +45,9 @@ export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSp
   const known = new Set(labels);
   const validation = labelledRefs(dataset, "validation").filter(({ label }) => known.has(label));
   const data = { train: labelledRefs(dataset, "train"), validation, labels };
-  const meters = new Map<number, Meter>();
+  let meter: Meter | undefined;
   const progress = (done: number, total: number) => {
-    const meter = meters.get(total) ?? new Meter(`${kind} fits`, total, onProgress);
-    meters.set(total, meter);
+    meter ??= new Meter(`${kind} fits`, total, onProgress);
     meter.report(done);
   };
   const specialist = await SPECIALIST_KINDS[kind].train(data, defined(options), {
@@ -99,7 +100,7 @@ export async function loadSpecialist(dir: string, id?: string): Promise<LinearSp
   const { labels, ...options } = model as unknown as { labels: string[] } & Record<string, MetricValue>;
   const take = (name: string) => {
     const tensor = tensors.get(name);
-    if (tensor) return typed(tensor);
+    if (tensor) return wholeOrReal(typedData(tensor));
     throw new AegirError("ERR_CHECKPOINT", `${dir}: best/model.safetensors has no tensor '${name}'`);
   };
   const floats = (name: string) => take(name) as Float32Array;
@@ -163,8 +164,7 @@ function stored({
   };
 }
 
-/** A view of aligned copies. */
-function typed({ dtype, data }: { dtype: string; data: Uint8Array }): Float32Array | Int32Array {
-  const { buffer } = data.slice();
-  return dtype === "i64" ? Int32Array.from(new BigInt64Array(buffer), Number) : new Float32Array(buffer);
+/** As `stored` was given them: whole numbers lie in the file as i64. */
+function wholeOrReal(data: TensorData): Int32Array | Float32Array {
+  return data instanceof BigInt64Array ? Int32Array.from(data, Number) : (data as Float32Array);
 }

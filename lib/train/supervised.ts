@@ -1,18 +1,12 @@
 import { parseOptions } from "../config.js";
+import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import type { Dataset, EncodedExample } from "../data/types.js";
+import type { ColumnRef, Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions } from "../model/index.js";
 import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
 import { defined } from "./defined.js";
-import {
-  encodeColumns,
-  encodeTargets,
-  knownColumns,
-  thin,
-  trainableLabels,
-  type UnlabelledColumn,
-} from "./examples.js";
+import { encodeColumns, encodeTargets, knownColumns, thin, trainableLabels } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
@@ -21,6 +15,7 @@ import { allLogits, modelLogits } from "./predict.js";
 import { inTodaysOptions, openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
 import { type SupervisedOptions, supervisedOptions } from "./supervisedOptions.js";
 import { SupervisedTrainee } from "./supervisedTrainee.js";
+import { restoreModule, storeModule } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
 export { type SupervisedOptions, type SupervisedSettings, supervisedOptions } from "./supervisedOptions.js";
@@ -34,7 +29,7 @@ export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   init?: string;
   /** Of distillation (`distill`): columns without labels, and what teachers say of them. */
   soft?: {
-    columns: readonly UnlabelledColumn[];
+    columns: readonly ColumnRef[];
     /** (columns, labels of the training split in the data set's order) row-major. */
     probabilities: Float32Array;
     share: number;
@@ -124,7 +119,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       options.ema > 0
         ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })
         : null;
-    if (average && start !== null) await initialiseFrom(average, start);
+    if (average) restoreModule(average.native, storeModule(model.native));
     using trainee = new SupervisedTrainee(model, average, batches, validationExamples, options, softTargets);
     const outcome = await runLoop(trainee, {
       task: name,
@@ -169,9 +164,8 @@ async function calibrateModel(
 ): Promise<Calibration> {
   const { labels } = model;
   const logits = await allLogits(modelLogits(model), examples, labels.length);
-  const counts = labels.map(
-    (label) => dataset.splits.train.filter((column) => column.label === label).length,
-  );
+  const idOf = new Map(labels.map((label, id) => [label, id]));
+  const trained = dataset.splits.train.map(({ label }) => idOf.get(label)!);
   const truth = examples.map(({ label }) => label);
-  return calibrate(logits, truth, counts);
+  return calibrate(logits, truth, classCounts(trained, labels.length));
 }

@@ -67,7 +67,7 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
       boundaryRates: output.boundaryRates,
       gradNorm,
       lr: rate,
-      tokens: sum(batch),
+      tokens: tokensOf(batch),
       skipped,
     };
   }
@@ -148,6 +148,6 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   }
 }
 
-function sum(batch: Batch): number {
+function tokensOf(batch: Batch): number {
   return batch.columns ? batch.tokens : batch.lengths.reduce((total, length) => total + length, 0);
 }

@@ -56,7 +56,7 @@ export function restoreModule(module: NativeModule, stored: TensorMap, prefix = 
 }
 
 /** Typed views want alignment that a file's bytes may not have: copies. */
-function typedData({ dtype, data }: StoredTensor): TensorData {
+export function typedData({ dtype, data }: StoredTensor): TensorData {
   const { buffer } = data.slice();
   switch (dtype) {
     case "f32":

@@ -6,39 +6,11 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { cases } from "./cases.mjs";
 import { seededRandom } from "./random.mjs";
+import { runNative, worstError } from "./timed.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 /** float32 over some hundred dependent steps, relative to the largest value. */
 const TOLERANCE = 1e-3;
-
-const seconds = ({ start, end }) => (end - start) / 1000;
-
-/** One forward without gradients and one forward + backward; the results where asked for. */
-async function runNative(addon, lane, benchCase, inputs, weight, options = {}) {
-  const operator = (given) => addon[benchCase.operator](lane, { ...given, ...options });
-  const release = (result) => {
-    for (const value of Object.values(result)) value.dispose?.();
-  };
-  const plain = await operator(inputs);
-  release(plain);
-  const leaves = {};
-  for (const [name, tensor] of Object.entries(inputs)) {
-    leaves[name] = tensor.clone();
-    leaves[name].requiresGrad = true;
-  }
-  const result = await operator(leaves);
-  const { loss } = await addon.weightedSum(lane, result.output, weight);
-  const backward = await addon.backward(lane, [loss], [1]);
-  const tensors = [result.output.detach(), ...benchCase.inputs.map((name) => leaves[name].grad())];
-  const values = tensors.map((tensor) => tensor.data());
-  for (const tensor of [...tensors, ...Object.values(leaves), loss]) tensor.dispose();
-  release(result);
-  return {
-    forward: seconds(plain.interval),
-    both: seconds(result.interval) + seconds(backward.interval),
-    values,
-  };
-}
 
 async function timeNative(addon, lane, benchCase, inputs, weight, repeats) {
   let best = { forward: Infinity, both: Infinity };
@@ -47,22 +19,6 @@ async function timeNative(addon, lane, benchCase, inputs, weight, repeats) {
     best = { forward: Math.min(best.forward, forward), both: Math.min(best.both, both), values };
   }
   return best;
-}
-
-/** Largest |actual - expected| over the largest |expected|, of all results. */
-function worstError(actual, expected) {
-  let worst = 0;
-  for (const [i, values] of expected.entries()) {
-    let error = 0;
-    let scale = 0;
-    for (let j = 0; j < values.length; j++) {
-      error = Math.max(error, Math.abs(values[j] - actual[i][j]));
-      scale = Math.max(scale, Math.abs(values[j]));
-      if (Number.isNaN(actual[i][j])) return Number.NaN;
-    }
-    worst = Math.max(worst, error / scale);
-  }
-  return worst;
 }
 
 function runPython(python, folder, benchCase, inputs, weight) {

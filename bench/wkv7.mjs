@@ -1,8 +1,11 @@
-// WKV-7 against itself: two threads, other head sizes, bf16 inputs, ragged batches. Every form is compared with the plain reference first.
+// WKV-7 against itself: two threads, other head sizes, bf16 inputs, ragged batches. Every form and its gradients
+// are compared with the plain reference first.
 import { cases } from "./cases.mjs";
 import { seededRandom } from "./random.mjs";
+import { release, runNative, worstError } from "./timed.mjs";
 
-const [{ makeInputs, inputs: differentiable, shape: BASE, flops }] = cases;
+const [wkv7] = cases;
+const { makeInputs, shape: BASE, flops } = wkv7;
 const [BATCH, TOKENS, HEADS, HEAD_SIZE] = BASE;
 /** Relative to the largest value; bf16 outputs have 8 bits. */
 const TOLERANCE = { f32: 1e-3, bf16: 2e-2 };
@@ -27,46 +30,6 @@ function inputsOf(addon, { headSize = HEAD_SIZE, tokens = TOKENS, dtype = "f32",
   return inputs;
 }
 
-const release = (record) => {
-  for (const value of Object.values(record)) value.dispose?.();
-};
-
-async function worstError(addon, lane, inputs) {
-  const [ours, expected] = [
-    await addon.wkv7(lane, inputs),
-    await addon.wkv7(lane, { ...inputs, reference: true }),
-  ];
-  const outputs = [ours, expected].map(({ output }) => output.to("f32"));
-  const scale = outputs[1].data().reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-  const error = outputs[0].maxAbsDiff(outputs[1]) / scale;
-  for (const each of [...outputs]) each.dispose();
-  release(ours);
-  release(expected);
-  return error;
-}
-
-/** Seconds of a forward without gradients and of a forward and its backward pass. */
-async function once(addon, lane, inputs) {
-  const seconds = ({ start, end }) => (end - start) / 1000;
-  const plain = await addon.wkv7(lane, inputs);
-  release(plain);
-  const leaves = Object.fromEntries(
-    Object.entries(inputs).map(([name, tensor]) => {
-      const leaf = tensor.clone();
-      if (differentiable.includes(name)) leaf.requiresGrad = true;
-      return [name, leaf];
-    }),
-  );
-  const result = await addon.wkv7(lane, leaves);
-  const weight = addon.Tensor.full(result.output.shape, 1, result.output.dtype);
-  const { loss } = await addon.weightedSum(lane, result.output, weight);
-  const backward = await addon.backward(lane, [loss], [1]);
-  for (const each of [loss, weight]) each.dispose();
-  release(result);
-  release(leaves);
-  return { forward: seconds(plain.interval), both: seconds(result.interval) + seconds(backward.interval) };
-}
-
 /** Half of B x T. */
 const lengths = Array.from({ length: BATCH }, (_, i) => ((2 * i + 1) * TOKENS) / (2 * BATCH));
 const forms = {
@@ -84,18 +47,18 @@ async function run({ addon, quick, sgemm }) {
     1: new addon.Lane({ name: "one", threads: 1 }),
     2: new addon.Lane({ name: "two", threads: 2 }),
   };
-  const made = Object.entries(forms).map(([name, form]) => ({
-    name,
-    form,
-    lane: lanes[form.threads ?? 1],
-    inputs: inputsOf(addon, form),
-    forward: Infinity,
-    both: Infinity,
-  }));
+  const made = Object.entries(forms).map(([name, form]) => {
+    const inputs = inputsOf(addon, form);
+    const weight = addon.Tensor.full(inputs.r.shape, 1, inputs.r.dtype);
+    const lane = lanes[form.threads ?? 1];
+    const once = (options) => runNative(addon, lane, wkv7, inputs, weight, options);
+    return { name, form, inputs, weight, once, forward: Infinity, both: Infinity };
+  });
   try {
     console.log(`\nWKV-7, B=${BATCH} T=${TOKENS} width ${HEADS * HEAD_SIZE}: forms of our own`);
     for (const each of made) {
-      const error = await worstError(addon, each.lane, each.inputs);
+      const [ours, reference] = [await each.once(), await each.once({ reference: true })];
+      const error = worstError(ours.values, reference.values);
       if (!(error <= TOLERANCE[each.form.dtype ?? "f32"])) {
         console.log(`  no figures: ${each.name} differs from the reference by ${error} of the largest`);
         return null;
@@ -103,14 +66,14 @@ async function run({ addon, quick, sgemm }) {
     }
     for (let round = 0; round < (quick ? 5 : 20); round++) {
       for (const each of made) {
-        const { forward, both } = await once(addon, each.lane, each.inputs);
+        const { forward, both } = await each.once();
         each.forward = Math.min(each.forward, forward);
         each.both = Math.min(each.both, both);
       }
     }
     return print(made, sgemm);
   } finally {
-    for (const { inputs } of made) release(inputs);
+    for (const { inputs, weight } of made) release({ ...inputs, weight });
     for (const lane of Object.values(lanes)) await lane.close();
   }
 }

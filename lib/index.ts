@@ -58,6 +58,7 @@ export {
   type ColumnAnnotation,
   type FileAnnotations,
 } from "./train/annotate.js";
+export { ColumnModelSpecialist } from "./train/columnModel.js";
 export {
   type DataSource,
   folderSource,

@@ -142,8 +142,9 @@ function addParl(train: Command): void {
         using scope = new Scope();
         const specialists: ParlRun["specialists"] = [];
         for (const { id, run } of named) {
-          const { model, serialiser, specialist } = scope.keep(await loadRun(run, { name: id }));
-          specialists.push(specialist ?? { id, model: model!, serialiser });
+          const { specialist, ...loaded } = scope.keep(await loadRun(run, { name: id }));
+          const { model, serialiser, calibration } = loaded;
+          specialists.push(specialist ?? { id, model: model!, serialiser, calibration });
         }
         const given = settingsFrom(command, parlOptions);
         const trained = await trainParl({

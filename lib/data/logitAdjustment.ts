@@ -1,5 +1,20 @@
-/** Logit adjustment (Menon et al., arXiv:2007.07314): dividing probabilities by a power of the prior undoes the skew of the training labels. */
+/**
+ * Logits of many rows, (rows, classes) row-major: their log-probabilities, and logit adjustment (Menon et al., arXiv:2007.07314), where
+ * dividing probabilities by a power of the prior undoes the skew of the training labels.
+ */
 import { classificationReport } from "./metrics.js";
+
+/** ln p of each row. */
+export function logSoftmax(logits: Float32Array | Float64Array, classes: number): Float32Array {
+  const out = new Float32Array(logits.length);
+  for (let from = 0; from < logits.length; from += classes) {
+    const row = Float64Array.from(logits.subarray(from, from + classes));
+    const top = row.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
+    const sum = row.reduce((total, value) => total + Math.exp(value - top), 0);
+    for (const [k, value] of row.entries()) out[from + k] = value - top - Math.log(sum);
+  }
+  return out;
+}
 
 /** z − τ ln prior, row by row of (rows, classes). */
 export function lessPrior<T extends Float32Array | Float64Array>(

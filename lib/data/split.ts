@@ -1,5 +1,6 @@
 import { Random } from "./random.js";
-import type { LabelledColumn, Split } from "./types.js";
+import { siteOf } from "./sotab.js";
+import type { Dataset, LabelledColumn, Split } from "./types.js";
 
 /** Splits labelled columns by table, seeded: a table is in one split only, whatever its columns. */
 export function splitTables(
@@ -18,4 +19,17 @@ export function splitTables(
   const splits: Record<Split, LabelledColumn[]> = { train: [], validation: [], test: [] };
   for (const column of labelled) splits[splitOf.get(column.table)!].push(column);
   return splits;
+}
+
+/**
+ * The validation columns in two halves, no site of SOTAB's and no table in both: one to learn on, in place of the training columns, and one
+ * to judge by. For what stands on models that know the training columns by heart.
+ */
+export function learnFromValidation(dataset: Dataset, seed: number): Dataset {
+  const { validation, test } = dataset.splits;
+  const sites = [...new Set(validation.map(({ table }) => siteOf(table)))].sort();
+  new Random(seed, "halves").shuffle(sites);
+  const learnt = new Set(sites.slice(0, Math.ceil(sites.length / 2)));
+  const half = (first: boolean) => validation.filter(({ table }) => learnt.has(siteOf(table)) === first);
+  return { ...dataset, splits: { train: half(true), validation: half(false), test } };
 }

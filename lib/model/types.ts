@@ -58,6 +58,8 @@ export interface RestOptions extends RunOptions {
   innerKv?: NativeTensor[] | Readonly<Record<number, NativeTensor[]>>;
   /** (B,D) added to the pooled embedding before the classifier; annotation models. */
   headResidual?: NativeTensor;
+  /** (B,C) added to the logits; annotation models. */
+  logitResidual?: NativeTensor;
 }
 
 interface OutputCommon {
@@ -75,7 +77,7 @@ interface OutputCommon {
 }
 
 export interface AnnotatorOutput extends OutputCommon {
-  /** (B,C) */
+  /** (B,C), with `logitResidual`. */
   logits: NativeTensor;
   /** (B,D) embedding after the tanh pooler, without `headResidual`. */
   pooled: NativeTensor;

@@ -413,6 +413,8 @@ export interface RestInput {
   innerKv?: { stage: number; layers: NativeTensor[] }[];
   /** (B,D) added to the pooled embedding before the classifier. */
   headResidual?: NativeTensor;
+  /** (B,C) added to the logits. */
+  logitResidual?: NativeTensor;
   grad: boolean;
   /** As of ModelInput. */
   recompute?: boolean;
@@ -622,7 +624,16 @@ export interface AlignmentConfig {
 export interface OutputFusionConfig {
   /** Width of the primary's pooled embedding. */
   dModel: number;
-  specialists: { dModel: number; numLabels: number }[];
+  /** The primary's. */
+  numLabels: number;
+  specialists: {
+    dModel: number;
+    numLabels: number;
+    /** Of each of its labels the primary's label of that name, -1: none; absent: no matrix between labels. */
+    labels?: number[];
+    /** What that matrix starts with where a label has one. */
+    weight?: number;
+  }[];
   dtype?: "f32" | "f64";
 }
 
@@ -847,12 +858,15 @@ export interface NativeAddon {
       weights: NativeTensor[];
     } & Timed
   >;
-  /** (B,D) residual for the head, zero at start and for rows with no active agent. */
+  /**
+   * What the head adds, zero for rows with no active agent: (B,D) to the pooled embedding, zero at the start, and (B,C) to the logits,
+   * where a specialist has a matrix between labels.
+   */
   outputFuse(
     lane: NativeLane,
     fusion: NativeModule,
     input: { batch: number; agents: OutputAgent[]; grad: boolean },
-  ): Promise<{ residual: NativeTensor } & Timed>;
+  ): Promise<{ embedding: NativeTensor; logits?: NativeTensor } & Timed>;
 
   /** Stacks the block weights of frozen flat models of one geometry. @throws AegirError ERR_CONFIG where they differ */
   createEnsemble(lane: NativeLane, modules: NativeModule[]): Promise<{ ensemble: NativeEnsemble } & Timed>;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { lessPrior } from "../data/logitAdjustment.js";
+import { lessPrior, logSoftmax } from "../data/logitAdjustment.js";
 import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { ColumnSpecialist } from "../swarm/index.js";
@@ -96,18 +96,6 @@ export class LinearSpecialist extends ColumnSpecialist {
       hash.update(new Uint8Array(buffer, byteOffset, byteLength));
     return hash.update(String(tau)).digest("hex");
   }
-}
-
-/** Of each row of `classes`. */
-export function logSoftmax(logits: Float64Array, classes: number): Float32Array {
-  const out = new Float32Array(logits.length);
-  for (let from = 0; from < logits.length; from += classes) {
-    const row = logits.subarray(from, from + classes);
-    const top = row.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-    const sum = row.reduce((total, value) => total + Math.exp(value - top), 0);
-    for (let k = 0; k < classes; k++) out[from + k] = row[k]! - top - Math.log(sum);
-  }
-  return out;
 }
 
 /** Tells a column from all others of other tables or contents. */

@@ -2,7 +2,13 @@ import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { native } from "../native/load.js";
 import type { RowInputs } from "./inputs.js";
-import { Specialist, type SpecialistOutput, type SpecialistRun, specialistOutput } from "./specialist.js";
+import {
+  Specialist,
+  type SpecialistModel,
+  type SpecialistOutput,
+  type SpecialistRun,
+  specialistOutput,
+} from "./specialist.js";
 
 /** ln p below which a label counts as not said at all, in the embedding. */
 const FLOOR = Math.log(1e-4);
@@ -12,15 +18,13 @@ const FLOOR = Math.log(1e-4);
  * recurrent states. `forward` needs `inputs.columns`, which batches of encoded columns bring along.
  */
 export abstract class ColumnSpecialist extends Specialist {
+  readonly model: SpecialistModel | null = null;
+
   constructor(
     id: string,
     readonly labels: readonly string[],
   ) {
     super(id, undefined);
-  }
-
-  get numLabels(): number {
-    return this.labels.length;
   }
 
   /** Its log-probabilities stand for the embedding that a model would have. */

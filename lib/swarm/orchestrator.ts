@@ -1,6 +1,12 @@
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
-import type { AegirForColumnAnnotation, AnnotatorOutput, Prefix, RunOptions } from "../model/index.js";
+import type {
+  AegirForColumnAnnotation,
+  AnnotatorOutput,
+  Prefix,
+  RestOptions,
+  RunOptions,
+} from "../model/index.js";
 import type { Interval, NativeModule, NativeTensor } from "../native/contract.js";
 import { checkTensor } from "../tensor/tensor.js";
 import { Activation, type ActivationLike } from "./activation.js";
@@ -70,6 +76,8 @@ export class SwarmOrchestrator {
   readonly lambdaParallel: number;
   readonly lambdaFinish: number;
   readonly fuse: "states" | "outputs" | "states+outputs";
+  /** Whether outputs reach the logits directly too. */
+  readonly fuseLabels: boolean;
   /** Per specialist its stages whose states are fused: what a SpecialistCache must hold. */
   readonly specialistStages: readonly number[][];
   private how: Execution | "auto";
@@ -90,6 +98,7 @@ export class SwarmOrchestrator {
     this.lambdaParallel = swarm.options.lambdaParallel;
     this.lambdaFinish = swarm.options.lambdaFinish;
     this.fuse = swarm.options.fuse;
+    this.fuseLabels = swarm.outputFusion?.options.specialists.some(({ labels }) => labels) ?? false;
     this.how = swarm.options.execution;
     this.maxActive = swarm.options.maxActive ?? this.specialists.length;
     this.stages = swarm.stages;
@@ -193,9 +202,9 @@ export class SwarmOrchestrator {
     const made: NativeTensor[] = [];
     try {
       const innerKv = await this.fuseStates(prefix.rows, agents, made, options);
-      const headResidual = await this.fuseOutputs(prefix.rows, agents, made, options);
+      const residuals = await this.fuseOutputs(prefix.rows, agents, made, options);
       const { grad, signal, recompute, trace } = options;
-      const output = await this.primary.rest(prefix, { innerKv, headResidual, grad, signal, recompute });
+      const output = await this.primary.rest(prefix, { innerKv, ...residuals, grad, signal, recompute });
       const fused = this.stages.map(({ suffix }) => `fuse${suffix}`);
       trace?.add("rest", "primary", output.interval, ["prefix", "router", ...fused, "outputFuse"]);
       return output;
@@ -295,12 +304,12 @@ export class SwarmOrchestrator {
     );
   }
 
-  /** One node a run: specialists that ran as one share it. One without recurrent states takes no step (docs/swarm.md). */
+  /** One node a run: specialists that ran as one share it. One that runs no model takes no step (docs/swarm.md). */
   private traceSpecialists(trace: SwarmTrace, results: readonly SpecialistResult[]): void {
     for (const { id, index, members, interval } of results) {
       if (id !== members[0]) continue;
       const several = members.length > 1 ? members : undefined;
-      const steps = this.specialists[index] instanceof FrozenSpecialist ? undefined : 0;
+      const steps = this.specialists[index]!.model ? undefined : 0;
       const agent = members.join("+");
       trace.add(specialistNode(members), "specialist", interval!, ["router"], {
         agent,
@@ -328,14 +337,14 @@ export class SwarmOrchestrator {
     return fused;
   }
 
-  /** Residual of the primary's head; undefined where no agent is active. */
+  /** What the primary's head adds; nothing where no agent is active. */
   private async fuseOutputs(
     batch: number,
     agents: readonly ActiveRows[],
     made: NativeTensor[],
     { grad, trace }: TracedOptions,
-  ): Promise<NativeTensor | undefined> {
-    if (!this.outputFusion || agents.length === 0) return undefined;
+  ): Promise<Pick<RestOptions, "headResidual" | "logitResidual">> {
+    if (!this.outputFusion || agents.length === 0) return {};
     const outputs = agents.map(({ result, rows, take }) => ({
       index: result.index,
       rows,
@@ -343,14 +352,14 @@ export class SwarmOrchestrator {
       pooled: result.output!.pooled,
       logits: result.output!.logits,
     }));
-    const { residual, interval } = await this.outputFusion.forward(
+    const { embedding, logits, interval } = await this.outputFusion.forward(
       this.primary.lane,
       { batch, agents: outputs },
       { grad },
     );
-    made.push(residual);
+    made.push(embedding, ...(logits ? [logits] : []));
     trace?.add("outputFuse", "fusion", interval, specialistNodes(agents));
-    return residual;
+    return { headResidual: embedding, logitResidual: logits };
   }
 }
 

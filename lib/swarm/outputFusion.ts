@@ -9,17 +9,41 @@ const positive = z.number().int().positive();
 const outputFusionSchema = z.strictObject({
   /** Width of the primary's pooled embedding. */
   dModel: positive,
-  /** Per specialist: width of its pooled embedding (of a `ColumnSpecialist`, its labels: it gives scaled log-probabilities) and number of its labels. */
-  specialists: z.array(z.strictObject({ dModel: positive, numLabels: positive })),
+  /** The primary's labels; absent: no specialist's answers reach its logits directly. */
+  numLabels: z.number().int().min(0).default(0),
+  specialists: z.array(
+    z.strictObject({
+      /** Width of its pooled embedding (of a `ColumnSpecialist`, its labels: it gives scaled log-probabilities). */
+      dModel: positive,
+      numLabels: positive,
+      /** (numLabels) of each of its labels the primary's label of that name, -1: none; absent: no matrix between labels. */
+      labels: z.array(z.number().int().min(-1)).optional(),
+      /** What that matrix starts with where a label has one: the specialist's share in a logarithmic opinion pool. */
+      weight: z.number().min(0).default(0),
+    }),
+  ),
   dtype: z.enum(["f32", "f64"]).default("f32"),
 });
 
 export type OutputFusionOptions = z.input<typeof outputFusionSchema>;
 
+/** What is added in the primary's head. */
+export interface OutputResiduals {
+  /** (B,dModel) to the pooled embedding. */
+  embedding: NativeTensor;
+  /** (B,numLabels) to the logits; absent where no specialist has a matrix between labels. */
+  logits?: NativeTensor;
+  interval: Interval;
+}
+
 /**
- * What the activated specialists say, as a residual of the primary's pooled embedding: Σ_n P_n [pooled_n ; softmax(logits_n)] over
- * the active n, with P_n zero at the start. Probabilities and not raw logits, because they lie within [0, 1] however sure a
- * specialist is, as the tanh-pooled embedding does.
+ * What the activated specialists say, added in the primary's head; n runs over the active ones.
+ *
+ * - To the pooled embedding Σ_n P_n [pooled_n ; softmax(logits_n)], with P_n zero at the start. Probabilities and not raw logits, because
+ *   they lie within [0, 1] however sure a specialist is, as the tanh-pooled embedding does.
+ * - To the logits Σ_n L_n f_n with f_n = 1 + max(ln p_n, −F) / F and F = ln 10⁴: a logarithmic opinion pool (Genest and Zidek 1986). L_n
+ *   (numLabels of the primary, of the specialist) starts with F · weight between labels of one name, so that ln p_n counts at that
+ *   weight, and 0 elsewhere.
  */
 export class OutputFusion extends SwarmModule {
   readonly options: z.output<typeof outputFusionSchema>;
@@ -31,12 +55,12 @@ export class OutputFusion extends SwarmModule {
     this.options = checked;
   }
 
-  /** (B,dModel), exactly zero for rows with no active agent. */
+  /** Exactly zero for rows with no active agent. */
   forward(
     lane: NativeLane,
     input: { batch: number; agents: OutputAgent[] },
     options: { grad?: boolean } = {},
-  ): Promise<{ residual: NativeTensor; interval: Interval }> {
+  ): Promise<OutputResiduals> {
     return native().outputFuse(lane, this.native, { ...input, grad: options.grad ?? false });
   }
 }

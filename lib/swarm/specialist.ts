@@ -78,8 +78,10 @@ export interface SpecialistRun {
  * tokens, `ColumnSpecialist` anything else that reads columns.
  */
 export abstract class Specialist {
-  /** Number of its labels; null: it has none. */
-  abstract readonly numLabels: number | null;
+  /** Names of its labels; null: it has none. */
+  abstract readonly labels: readonly string[] | null;
+  /** What it runs; null: no model of this package. */
+  abstract readonly model: SpecialistModel | null;
   /** Width of its pooled embedding. */
   abstract readonly pooledWidth: number;
 
@@ -88,6 +90,10 @@ export abstract class Specialist {
     /** Trainable; of recurrent states alone. */
     readonly alignment: PerStage<AlignmentProjection> | undefined,
   ) {}
+
+  get numLabels(): number | null {
+    return this.labels?.length ?? null;
+  }
 
   /** @throws AegirError ERR_SHAPE, ERR_DTYPE, ERR_ARGUMENT, ERR_ABORTED, the message naming the specialist */
   async forward(inputs: RowInputs, options: SpecialistRun = {}): Promise<SpecialistOutput> {
@@ -140,8 +146,8 @@ export class FrozenSpecialist extends Specialist {
   }
 
   /** Labels of an annotation model; null for a causal LM. */
-  get numLabels(): number | null {
-    return this.model instanceof AegirForColumnAnnotation ? this.model.labels.length : null;
+  get labels(): readonly string[] | null {
+    return this.model instanceof AegirForColumnAnnotation ? this.model.labels : null;
   }
 
   get pooledWidth(): number {

@@ -40,6 +40,8 @@ const swarmSchema = z.strictObject({
   threads: z.number().int().min(1).max(1024).optional(),
   router: z.instanceof(SpecialistRouter).optional(),
   outputFusion: z.instanceof(OutputFusion).optional(),
+  /** Fused outputs reach the primary's logits directly, label by label, and not only its embedding. */
+  fuseLabels: z.boolean().default(true),
 });
 
 export type SwarmOptions = z.input<typeof swarmSchema>;
@@ -84,7 +86,7 @@ function resolveParts(
   };
   checkRouter(options.router, dModel, specialists.length);
   checkFuse(options.fuse, specialists);
-  const outputs = options.fuse === "states" ? null : outputSources(specialists, primary);
+  const outputs = options.fuse === "states" ? null : outputSources(specialists, primary, options.fuseLabels);
   if (options.outputFusion && outputs) checkOutputFusion(options.outputFusion, outputs);
   const fusion =
     options.fuse === "outputs" ? null : (options.fusion ?? own(defaultFusion(primary, specialists.length)));
@@ -139,23 +141,48 @@ function checkFuse(fuse: ResolvedSwarm["options"]["fuse"], specialists: readonly
   throw config(`fuse: "${fuse}" has no recurrent states of ${ids} to fuse; use fuse: ${instead}`);
 }
 
-/** Widths and labels that output fusion reads. */
-function outputSources(specialists: readonly Specialist[], primary: AegirForColumnAnnotation) {
+/**
+ * Widths and labels that output fusion reads. Specialists that know every label of the primary start as a logarithmic opinion pool of
+ * equal weights; what the others' labels mean to the primary is learned.
+ */
+function outputSources(
+  specialists: readonly Specialist[],
+  primary: AegirForColumnAnnotation,
+  fuseLabels: boolean,
+) {
+  const covers = ({ labels }: Specialist) => primary.labels.every((label) => labels?.includes(label));
+  const weight = 1 / specialists.filter(covers).length;
   return {
     dModel: primary.geometry.dModel,
-    specialists: specialists.map(({ id, pooledWidth, numLabels }) => {
-      if (numLabels === null) {
+    numLabels: fuseLabels ? primary.labels.length : 0,
+    specialists: specialists.map((specialist) => {
+      const { id, pooledWidth: dModel, labels } = specialist;
+      if (labels === null) {
         throw config(`fuse: '${id}' is a causal LM and has no labels to fuse; use fuse: "states"`);
       }
-      return { dModel: pooledWidth, numLabels };
+      const source = { dModel, numLabels: labels.length, weight: 0 };
+      if (!fuseLabels) return source;
+      const own = labels.map((label) => primary.labels.indexOf(label));
+      return { ...source, labels: own, weight: covers(specialist) ? weight : 0 };
     }),
   };
 }
 
+/** One that was passed in may leave the labels out, and start otherwise. */
 function checkOutputFusion(fusion: OutputFusion, wanted: ReturnType<typeof outputSources>): void {
-  const { dModel, specialists } = fusion.options;
-  if (JSON.stringify({ dModel, specialists }) === JSON.stringify(wanted)) return;
+  const shape = ({ dModel, specialists }: Pick<typeof fusion.options, "dModel" | "specialists">) =>
+    JSON.stringify({
+      dModel,
+      specialists: specialists.map((one) => ({ dModel: one.dModel, numLabels: one.numLabels })),
+    });
+  const { dModel, specialists, numLabels } = fusion.options;
+  if (shape({ dModel, specialists }) !== shape(wanted)) {
+    throw config(`outputFusion: is made for ${shape({ dModel, specialists })}, expected ${shape(wanted)}`);
+  }
+  const mapped = specialists.some(({ labels }) => labels);
+  if (!mapped || numLabels === wanted.numLabels) return;
   throw config(
-    `outputFusion: is made for ${JSON.stringify({ dModel, specialists })}, expected ${JSON.stringify(wanted)}`,
+    `outputFusion: is made for a primary of ${numLabels} labels, expected ${wanted.numLabels}` +
+      (wanted.numLabels === 0 ? "; fuseLabels is false" : ""),
   );
 }

@@ -1,6 +1,6 @@
 import type { NativeModule } from "../native/contract.js";
 import { CriticalStepsMetric } from "../rl/parl.js";
-import { FrozenSpecialist, type SwarmOrchestrator } from "../swarm/index.js";
+import type { SwarmOrchestrator } from "../swarm/index.js";
 
 /** Deterministic step counts of a swarm: the blocks that each model runs. */
 export interface StepCounts {
@@ -9,13 +9,11 @@ export interface StepCounts {
   sub: readonly number[];
 }
 
-/** Blocks of the primary and of every specialist; a specialist without recurrent states has none. */
+/** Blocks of the primary and of every specialist; one that runs no model has none. */
 export function stepCounts({ primary, specialists }: SwarmOrchestrator): StepCounts {
   return {
     main: countBlocks(primary.native),
-    sub: specialists.map((specialist) =>
-      specialist instanceof FrozenSpecialist ? countBlocks(specialist.model.native) : 0,
-    ),
+    sub: specialists.map(({ model }) => (model ? countBlocks(model.native) : 0)),
   };
 }
 

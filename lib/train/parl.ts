@@ -1,13 +1,15 @@
 import { parseOptions } from "../config.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
+import { learnFromValidation } from "../data/split.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
-import { LinearSpecialist } from "../specialists/index.js";
-import type { SwarmOrchestrator } from "../swarm/index.js";
+import { ColumnSpecialist, type SwarmOrchestrator } from "../swarm/index.js";
 import { saveAbstention } from "./abstention.js";
+import type { Calibration } from "./calibration.js";
+import { ColumnModelSpecialist } from "./columnModel.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
@@ -34,12 +36,14 @@ export interface SpecialistSource {
   id: string;
   model: AegirForColumnAnnotation;
   serialiser: Serialiser;
+  /** Of a column-wise model: what its answers are adjusted by. */
+  calibration?: Calibration | null;
 }
 
 export interface ParlRun extends ParlOptions, TrainingRun {
   dataset: Dataset;
-  /** Models, frozen by the training, stay the caller's to dispose; or specialists that read columns. */
-  specialists: (SpecialistSource | LinearSpecialist)[];
+  /** Models, frozen by the training, stay the caller's to dispose (column-wise ones encode columns by themselves); or specialists that read columns. */
+  specialists: (SpecialistSource | ColumnSpecialist)[];
   /** Geometry of the primary; absent: that of the first specialist that is a model, "tiny" where none is. */
   model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
   /** Absent: that of the first specialist that is a model. */
@@ -68,20 +72,22 @@ export interface TrainedSwarm extends Disposable {
  * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
  */
 export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
-  const { dataset, specialists, model, serialise, out, resume, init, task, dataSource, ...rest } = run;
-  const { signal, onProgress, onWarning, caches, freshRouter, ...given } = rest;
+  const { dataset, model, serialise, out, resume, init, task, dataSource, ...rest } = run;
+  const { specialists: _, signal, onProgress, onWarning, caches, freshRouter, ...given } = rest;
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
-  checkSources(specialists, options, init !== undefined || recorded !== null);
+  checkSources(run.specialists, options, init !== undefined || recorded !== null);
+  const specialists = run.specialists.map(columnReader);
   const first = specialists.find(
-    (source): source is SpecialistSource => !(source instanceof LinearSpecialist),
+    (source): source is SpecialistSource => !(source instanceof ColumnSpecialist),
   );
   const base = recorded?.serialise ?? first?.serialiser.options;
   const serialiser = new Serialiser({ ...base, ...serialise });
-  checkForm(specialists, model, serialiser);
+  checkForm(model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";
-  const data = await prepare(dataset, labels, serialiser, options);
+  const columns = options.learnFrom === "train" ? dataset : learnFromValidation(dataset, options.seed);
+  const data = await prepare(columns, labels, serialiser, options);
   const geometry = { ...(model ?? recorded?.model ?? first?.model.options ?? { preset: "tiny" }), labels };
   using cleanup = new Scope();
   const parts = buildSwarm(specialists, geometry, options, name);
@@ -161,32 +167,28 @@ function checkSources(
   }
 }
 
-/** A swarm's agents read one sequence a column, each its own tokens of it; rows of columns would be others for each. */
-function checkForm(
-  specialists: ParlRun["specialists"],
-  primary: ParlRun["model"],
-  { options: { form } }: Serialiser,
-): void {
-  const columnWise = specialists.find(
-    (source) => !(source instanceof LinearSpecialist) && source.model.options.columns,
-  );
-  const who = columnWise
-    ? `specialist '${columnWise.id}'`
-    : primary?.columns || form === "columns"
-      ? "the primary"
-      : null;
-  if (who === null) return;
+/** A column-wise model encodes the columns itself: it cannot read the primary's tokens. */
+function columnReader(source: SpecialistSource | ColumnSpecialist): SpecialistSource | ColumnSpecialist {
+  if (source instanceof ColumnSpecialist || !source.model.options.columns) return source;
+  const { id, model, serialiser, calibration } = source;
+  return new ColumnModelSpecialist(id, model, serialiser, calibration);
+}
+
+/** A primary reads one sequence a column, with its context in it. */
+function checkForm(primary: ParlRun["model"], { options: { form } }: Serialiser): void {
+  if (!primary?.columns && form !== "columns") return;
   throw new AegirError(
     "ERR_CONFIG",
-    `trainParl: ${who} is a column-wise model, and the agents of a swarm read their context in the column's own sequence; train one without columns`,
+    "trainParl: the primary is a column-wise model, and the primary of a swarm reads its context in the column's own sequence; train one without columns",
   );
 }
 
 /** Encoded examples, and everything that follows from them. */
 async function prepare(dataset: Dataset, labels: string[], serialiser: Serialiser, options: ParlSettings) {
   const training = new Serialiser({ ...serialiser.options, shuffle: options.augment, seed: options.seed });
+  const learnt = knownColumns(dataset, "train", labels, "skip").columns;
   const encode = (epoch: number) =>
-    encodeColumns(training, dataset, dataset.splits.train, labels, options.augment ? epoch : 0);
+    encodeColumns(training, dataset, learnt, labels, options.augment ? epoch : 0);
   const batches = await TrainingBatches.create(encode, { rows: options.batchRows, seed: options.seed });
   const columns = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);
   const examples = await encode(0);

@@ -13,9 +13,18 @@ const swarmParts = {
     .enum(["weighted_sum", "gated", "concat_project"])
     .default("weighted_sum")
     .describe("how states are fused"),
+  fuseLabels: z
+    .boolean()
+    .default(true)
+    .describe("fused outputs reach the logits label by label, and not the embedding alone"),
 };
 
 const learningRates = {
+  primaryLrScale: z
+    .number()
+    .min(0)
+    .default(1)
+    .describe("the primary learns at lr times this; 0: only fusion, alignment and router learn"),
   routerLr: z.number().positive().default(1e-2).describe("learning rate of the router"),
   fusionLrScale: z.number().positive().default(3).describe("fusion learns at lr times this"),
   alignmentLrScale: z.number().positive().default(3).describe("alignment learns at lr times this"),
@@ -153,6 +162,12 @@ export const parlOptions = z.strictObject({
       "memory for the outputs of all specialists on the training columns; what does not fit is run again",
     ),
   freezePrimary: z.boolean().default(false).describe("train the router alone, from the run in init"),
+  learnFrom: z
+    .enum(["train", "validation"])
+    .default("train")
+    .describe(
+      "columns to learn on: training ones, or half of the validation sites, judged by the other half, for specialists that know the training columns by heart",
+    ),
   augment: z
     .boolean()
     .default(false)

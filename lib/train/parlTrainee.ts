@@ -262,11 +262,14 @@ export class ParlTrainee implements Trainee, Disposable {
 
 /** One optimiser for all but the router, with a learning rate of its own for fusion and for alignment. */
 function modelOptimizer(swarm: SwarmOrchestrator, options: ParlSettings): AdamW {
-  const { fusionLrScale, alignmentLrScale, weightDecay, optimizer } = options;
+  const { primaryLrScale, fusionLrScale, alignmentLrScale, weightDecay, optimizer } = options;
   const { router: _, primary, ...others } = swarm.modules();
   const scaled = Object.entries(others).map(([name, module]) => ({
     module,
     lrScale: name.startsWith("alignment") ? alignmentLrScale : fusionLrScale,
   }));
-  return new AdamW([{ module: primary! }, ...scaled], { weightDecay, matrices: optimizer });
+  return new AdamW([{ module: primary!, lrScale: primaryLrScale }, ...scaled], {
+    weightDecay,
+    matrices: optimizer,
+  });
 }

@@ -1,18 +1,21 @@
 import { join } from "node:path";
-import type { Serialiser } from "../data/serialise.js";
+import { Serialiser } from "../data/serialise.js";
 import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions, type ModelRuntime } from "../model/index.js";
 import { LinearSpecialist } from "../specialists/index.js";
 import {
   AlignmentProjection,
+  ColumnSpecialist,
   FrozenSpecialist,
   RWKVStateFusion,
   type Specialist,
   SwarmOrchestrator,
   stateGeometry,
 } from "../swarm/index.js";
+import { readCalibration, saveCalibration } from "./calibration.js";
 import { firstDifference, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
+import { ColumnModelSpecialist } from "./columnModel.js";
 import { initialiseFrom } from "./initialise.js";
 import type { MetricValue } from "./metricsLog.js";
 import { bestWeightsDir, openRun, type RunConfig, readRunConfig } from "./runFolder.js";
@@ -24,6 +27,8 @@ export interface SwarmConfig {
   specialists: string[];
   fuse: SwarmOrchestrator["fuse"];
   fusionMode: "weighted_sum" | "gated" | "concat_project";
+  /** Absent in runs older than it: false. */
+  fuseLabels?: boolean;
 }
 
 /** A swarm with the modules that were made for it. */
@@ -37,8 +42,13 @@ interface NamedModel {
   model: AegirForColumnAnnotation;
 }
 
+/** A model that reads the primary's tokens, with what they were made by. */
+interface TokenReader extends NamedModel {
+  serialiser: Serialiser;
+}
+
 /** A model to freeze, or a specialist as it is. */
-type Member = NamedModel | LinearSpecialist;
+type Member = NamedModel | ColumnSpecialist;
 
 /**
  * A swarm of a fresh primary over frozen specialists; those of other geometry than the primary's get an alignment.
@@ -47,7 +57,13 @@ type Member = NamedModel | LinearSpecialist;
 export function buildSwarm(
   specialists: readonly Member[],
   geometry: AnnotatorOptions,
-  { fuse, fusionMode, seed, threads }: Omit<SwarmConfig, "specialists"> & { seed: number; threads: number },
+  {
+    fuse,
+    fusionMode,
+    fuseLabels = false,
+    seed,
+    threads,
+  }: Omit<SwarmConfig, "specialists"> & { seed: number; threads: number },
   name: string,
 ): SwarmParts {
   const primary = new AegirForColumnAnnotation(geometry, { seed, threads, name: `${name} primary` });
@@ -62,7 +78,7 @@ export function buildSwarm(
   try {
     const own = stateGeometry(primary);
     const frozen = specialists.map((member): Specialist => {
-      if (member instanceof LinearSpecialist) return member;
+      if (member instanceof ColumnSpecialist) return member;
       const { id, model } = member;
       const same = fuse === "outputs" || firstDifference(stateGeometry(model), own) === null;
       const alignment = same ? undefined : keep(AlignmentProjection.between(model, primary));
@@ -74,7 +90,9 @@ export function buildSwarm(
       fuse === "outputs"
         ? undefined
         : keep(new RWKVStateFusion({ numHeads: heads, headSize, numAgents, mode: fusionMode, seed }));
-    const swarm = keep(new SwarmOrchestrator({ primaryModel: primary, specialists: frozen, fusion, fuse }));
+    const swarm = keep(
+      new SwarmOrchestrator({ primaryModel: primary, specialists: frozen, fusion, fuse, fuseLabels }),
+    );
     return { swarm, dispose };
   } catch (error) {
     dispose();
@@ -82,11 +100,11 @@ export function buildSwarm(
   }
 }
 
-export function swarmConfig({ specialists, fuse, fusion }: SwarmOrchestrator): {
+export function swarmConfig({ specialists, fuse, fusion, fuseLabels }: SwarmOrchestrator): {
   [key: string]: MetricValue;
 } {
   const fusionMode = fusion instanceof RWKVStateFusion ? fusion.options.mode : "weighted_sum";
-  return { specialists: specialists.map(({ id }) => id), fuse, fusionMode };
+  return { specialists: specialists.map(({ id }) => id), fuse, fusionMode, fuseLabels };
 }
 
 /** The trainable weights of a swarm, named `<module>.<parameter>`. */
@@ -132,6 +150,7 @@ export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
   return {
     primary: swarm.primary.options,
     fuse: swarm.fuse,
+    ...(swarm.fuseLabels ? { fuseLabels: true } : {}),
     specialists: swarm.specialists.map((specialist) => {
       const { id } = specialist;
       return specialist instanceof FrozenSpecialist
@@ -144,7 +163,7 @@ export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
 /** Copies frozen specialists into a swarm's run folder, each as a run folder of its own. */
 export async function saveSpecialists(
   dir: string,
-  specialists: readonly ((NamedModel & { serialiser: Serialiser }) | LinearSpecialist)[],
+  specialists: readonly (TokenReader | ColumnSpecialist)[],
   task: Task,
 ): Promise<void> {
   for (const specialist of specialists) {
@@ -153,13 +172,20 @@ export async function saveSpecialists(
       await saveSpecialist(own, specialist, task);
       continue;
     }
+    const columns = specialist instanceof ColumnModelSpecialist;
+    if (specialist instanceof ColumnSpecialist && !columns) {
+      throw new AegirError(
+        "ERR_CONFIG",
+        `specialist '${specialist.id}' is of a kind that no run folder can hold: expected a LinearSpecialist or a ColumnModelSpecialist; train without out`,
+      );
+    }
     const { model, serialiser } = specialist;
     const config: RunConfig = {
       kind: "supervised",
       task,
       model: model.options,
       serialise: serialiser.options,
-      options: {},
+      options: columns ? { reads: "columns" } : {},
       init: null,
       data: null,
     };
@@ -169,6 +195,7 @@ export async function saveSpecialists(
       groups: { model: storeModule(model.native) },
       state: {},
     });
+    if (columns && specialist.calibration) await saveCalibration(own, specialist.calibration);
   }
 }
 
@@ -178,23 +205,18 @@ export async function loadSwarm(
   config: RunConfig,
   runtime: ModelRuntime = {},
 ): Promise<SwarmParts> {
-  const { specialists: ids, fuse, fusionMode } = config.swarm as unknown as SwarmConfig;
-  const models: Member[] = [];
+  const { specialists: ids, ...how } = config.swarm as unknown as SwarmConfig;
+  const members: Member[] = [];
   const disposeModels = () => {
-    for (const member of models) if (!(member instanceof LinearSpecialist)) member.model.dispose();
+    for (const { model } of members) model?.dispose();
   };
   try {
-    for (const id of ids) {
-      const own = join(dir, "specialists", id);
-      const { kind } = await readRunConfig(own);
-      if (kind === "specialist") models.push(await loadSpecialist(own, id));
-      else models.push({ id, model: await loadAnnotatorModel(own, runtime) });
-    }
+    for (const id of ids) members.push(await loadMember(join(dir, "specialists", id), id, runtime));
     const threads = runtime.threads ?? 1;
     const parts = buildSwarm(
-      models,
+      members,
       config.model as AnnotatorOptions,
-      { fuse, fusionMode, seed: 0, threads },
+      { ...how, seed: 0, threads },
       "swarm",
     );
     try {
@@ -211,6 +233,21 @@ export async function loadSwarm(
     return { swarm: parts.swarm, dispose };
   } catch (error) {
     disposeModels();
+    throw error;
+  }
+}
+
+/** A specialist of a swarm's run, from its own folder. */
+async function loadMember(dir: string, id: string, runtime: ModelRuntime): Promise<Member> {
+  const { kind, serialise, options } = await readRunConfig(dir);
+  if (kind === "specialist") return loadSpecialist(dir, id);
+  const model = await loadAnnotatorModel(dir, runtime);
+  if (options.reads !== "columns") return { id, model };
+  try {
+    const calibration = await readCalibration(dir, model.labels.length);
+    return new ColumnModelSpecialist(id, model, new Serialiser(serialise), calibration);
+  } catch (error) {
+    model.dispose();
     throw error;
   }
 }

@@ -288,7 +288,8 @@ Napi::Value modelRest(const Napi::CallbackInfo& info) {
   auto module = moduleArg<Model>(info[1], "module");
   auto prefix = readHandle<PrefixHandle>(info[2], "prefix");
   const auto object = objectArg(info[3], "rest");
-  model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual")};
+  model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual"),
+                        optionalTensor(object, "logitResidual")};
   const bool grad = boolField(object, "grad", false);
   const auto recomputed = recomputeField(object);
   auto work = [module, prefix, rest, grad, recomputed] {

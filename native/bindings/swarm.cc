@@ -78,14 +78,26 @@ std::shared_ptr<torch::nn::Module> makeAlignment(Napi::Object object, at::Genera
   return std::make_shared<AlignmentProjectionImpl>(config);
 }
 
+// Empty where absent.
+std::vector<int64_t> labelsField(const Napi::Object& object, int64_t numLabels) {
+  std::vector<int64_t> labels;
+  if (isAbsent(object.Get("labels"))) return labels;
+  const auto list = arrayArg(object.Get("labels"), "labels");
+  for (uint32_t i = 0; i < list.Length(); ++i)
+    labels.push_back(integerArg(list.Get(i), "labels", -1, numLabels - 1));
+  return labels;
+}
+
 std::shared_ptr<torch::nn::Module> makeOutputFusion(Napi::Object object, at::Generator) {
   OutputFusionConfig config;
   config.dModel = integerField(object, "dModel", 1);
+  config.numLabels = integerField(object, "numLabels");
   config.dtype = dtypeField(object);
   const auto list = arrayArg(object.Get("specialists"), "specialists");
   for (uint32_t i = 0; i < list.Length(); ++i) {
     const auto one = objectArg(list.Get(i), "specialists[" + std::to_string(i) + "]");
-    config.specialists.push_back({integerField(one, "dModel", 1), integerField(one, "numLabels", 1)});
+    config.specialists.push_back({integerField(one, "dModel", 1), integerField(one, "numLabels", 1),
+                                  labelsField(one, config.numLabels), numberField(one, "weight", 0)});
   }
   return std::make_shared<OutputFusionImpl>(config);
 }
@@ -293,9 +305,10 @@ Napi::Value outputFuse(const Napi::CallbackInfo& info) {
     return fusion->forward(batch, outputs);
   };
   return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work),
-                 [](Napi::Env env, at::Tensor& residual) {
+                 [](Napi::Env env, OutputResiduals& residual) {
                    auto result = Napi::Object::New(env);
-                   result.Set("residual", wrapTensor(env, residual));
+                   result.Set("embedding", wrapTensor(env, residual.embedding));
+                   if (residual.logits.defined()) result.Set("logits", wrapTensor(env, residual.logits));
                    return result;
                  });
 }

@@ -21,7 +21,7 @@ ModelOutput Model::rest(const Prefix& prefix, const RestInput& input) {
   auto backbone = backbone_->rest(prefix, input.innerKv);
   ModelOutput output{at::Tensor(),         at::Tensor(),       backbone.after,
                      prefix.routingHidden, backbone.ratioLoss, backbone.boundaryRates};
-  head(backbone, prefix, input.headResidual, output);
+  head(backbone, prefix, input, output);
   return output;
 }
 
@@ -80,15 +80,24 @@ at::Tensor CausalLM::advance(const StepInput& input, AegirState& state) {
   return decoder_->step(given.ids, given.roles, state);
 }
 
-void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
+void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
                     ModelOutput& output) {
-  check(!headResidual.defined(), ErrorCode::Argument, "headResidual: a causal language model takes none");
+  check(!input.headResidual.defined(), ErrorCode::Argument, "headResidual: a causal language model takes none");
+  check(!input.logitResidual.defined(), ErrorCode::Argument,
+        "logitResidual: a causal language model takes none");
   output.logits = prefix.packing.unpack(head_->forward(backbone.hidden));
 }
 
 namespace {
 
 double inverseRoot(int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); }
+
+at::Tensor withResidual(const at::Tensor& value, const at::Tensor& residual, const char* name) {
+  if (!residual.defined()) return value;
+  check(residual.sizes() == value.sizes(), ErrorCode::Shape, name, ": expected ", value.sizes(), ", got ",
+        residual.sizes());
+  return value + residual.to(value.device());
+}
 
 }  // namespace
 
@@ -141,8 +150,8 @@ at::Tensor ColumnAnnotation::summary(const at::Tensor& hidden, const Prefix& pre
   return sequenceMean(hidden, 1 - weights, sequences);
 }
 
-void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix,
-                            const at::Tensor& headResidual, ModelOutput& output) {
+void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
+                            ModelOutput& output) {
   std::vector<at::Tensor> summaries;
   for (const auto pooling : pooling_) summaries.push_back(summary(backbone.hidden, prefix, pooling));
   output.pooled = at::tanh(pooler_->forward(summaries.size() == 1 ? summaries[0] : at::cat(summaries, 1)));
@@ -156,13 +165,9 @@ void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix
     check(!prefix.table.defined(), ErrorCode::Argument,
           "targets: of a model with column attention alone (option columns)");
   }
-  auto embedding = output.pooled;
-  if (headResidual.defined()) {
-    check(headResidual.sizes() == embedding.sizes(), ErrorCode::Shape, "headResidual: expected ",
-          embedding.sizes(), ", got ", headResidual.sizes());
-    embedding = embedding + headResidual.to(embedding.device());
-  }
-  output.logits = classifier_->forward(prefix.dropout(embedding, /*stream=*/1));
+  const auto embedding = withResidual(output.pooled, input.headResidual, "headResidual");
+  const auto logits = classifier_->forward(prefix.dropout(embedding, /*stream=*/1));
+  output.logits = withResidual(logits, input.logitResidual, "logitResidual");
 }
 
 }  // namespace aegir::model

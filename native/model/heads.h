@@ -19,7 +19,8 @@ struct ModelOutput {
 
 struct RestInput {
   std::vector<StageKv> innerKv;
-  at::Tensor headResidual;  // (R,D) or undefined
+  at::Tensor headResidual = {};   // (R,D) or undefined
+  at::Tensor logitResidual = {};  // (R,C) or undefined
 };
 
 class Model : public torch::nn::Module {
@@ -40,7 +41,7 @@ class Model : public torch::nn::Module {
 
  protected:
   explicit Model(const InitContext& context, std::shared_ptr<const BackboneConfig> config);
-  virtual void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
+  virtual void head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
                     ModelOutput& output) = 0;
 
  private:
@@ -66,7 +67,7 @@ class CausalLM : public Model {
   bool decodes(const AegirState& state) const { return decoder_->serves(state); }
 
  protected:
-  void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
+  void head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
             ModelOutput& output) override;
 
  private:
@@ -101,16 +102,17 @@ struct HeadConfig {
   int64_t columnHeads = 0, columnPositions = 0;
 };
 
-// One label a sequence: summaries side by side -> tanh pooler -> (+ headResidual) -> classifier. Column-wise,
-// one label a target: the pooler's output is the column's embedding, and attention over the table's other
-// columns stands before the classifier; an own-column head reads the target's embedding alone.
+// One label a sequence: summaries side by side -> tanh pooler -> (+ headResidual) -> classifier ->
+// (+ logitResidual). Column-wise, one label a target: the pooler's output is the column's embedding, and
+// attention over the table's other columns stands before the classifier; an own-column head reads the target's
+// embedding alone.
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
                    const HeadConfig& head);
 
  protected:
-  void head(const BackboneOutput& backbone, const Prefix& prefix, const at::Tensor& headResidual,
+  void head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
             ModelOutput& output) override;
 
  private:

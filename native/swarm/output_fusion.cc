@@ -5,6 +5,7 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <string>
 
 #include "native/core/error.h"
@@ -12,6 +13,29 @@
 #include "native/swarm/agents.h"
 
 namespace aegir {
+
+namespace {
+
+// -ln of the probability below which a label counts as not said at all.
+const double kFloor = std::log(1e4);
+
+// (C,Cs)
+at::Tensor labelMap(const OutputFusionConfig& config, const OutputFusionConfig::Specialist& specialist,
+                    size_t index) {
+  check(static_cast<int64_t>(specialist.labels.size()) == specialist.numLabels, ErrorCode::Config,
+        "outputFusion: specialists[", index, "].labels: expected one for each of ", specialist.numLabels,
+        " labels, got ", specialist.labels.size());
+  auto map = at::zeros({config.numLabels, specialist.numLabels}, at::kDouble);
+  for (int64_t own = 0; own < specialist.numLabels; ++own) {
+    const int64_t label = specialist.labels[own];
+    check(label >= -1 && label < config.numLabels, ErrorCode::Config, "outputFusion: specialists[", index,
+          "].labels: expected -1..", config.numLabels - 1, ", got ", label);
+    if (label >= 0) map[label][own] = kFloor * specialist.weight;
+  }
+  return map.to(config.dtype);
+}
+
+}  // namespace
 
 OutputFusionImpl::OutputFusionImpl(const OutputFusionConfig& config) : config_(config) {
   check(config.dModel > 0, ErrorCode::Config, "outputFusion: dModel must be positive, was ", config.dModel);
@@ -22,25 +46,36 @@ OutputFusionImpl::OutputFusionImpl(const OutputFusionConfig& config) : config_(c
     projections_.push_back(register_parameter(
         "projection" + std::to_string(i),
         at::zeros({config.dModel, s.dModel + s.numLabels}, at::TensorOptions().dtype(config.dtype))));
+    labelMaps_.push_back(s.labels.empty()
+                             ? at::Tensor()
+                             : register_parameter("labels" + std::to_string(i), labelMap(config, s, i)));
   }
 }
 
-at::Tensor OutputFusionImpl::forward(int64_t batch, const std::vector<AgentOutputs>& agents) {
+OutputResiduals OutputFusionImpl::forward(int64_t batch, const std::vector<AgentOutputs>& agents) {
   checkAgents("outputFusion", batch, static_cast<int64_t>(projections_.size()), agents);
   const auto device = projections_.empty() ? at::Device(at::kCPU) : projections_[0].device();
-  auto residual = at::zeros({batch, config_.dModel}, at::TensorOptions().dtype(config_.dtype).device(device));
+  const auto options = at::TensorOptions().dtype(config_.dtype).device(device);
+  OutputResiduals residual{at::zeros({batch, config_.dModel}, options), {}};
+  for (const auto& map : labelMaps_) {
+    if (map.defined() && !residual.logits.defined())
+      residual.logits = at::zeros({batch, config_.numLabels}, options);
+  }
   for (const auto& agent : agents) {
     const auto& s = config_.specialists[agent.agent];
-    const int64_t rows = agent.rows.size(0);
-    check(agent.pooled.sizes() == at::IntArrayRef({rows, s.dModel}) &&
-              agent.logits.sizes() == at::IntArrayRef({rows, s.numLabels}),
-          ErrorCode::Shape, "outputFusion: agent ", agent.agent, " expected pooled (", rows, ",", s.dModel,
-          ") and logits (", rows, ",", s.numLabels, "), got ", agent.pooled.sizes(), " and ",
+    const int64_t count = agent.rows.size(0);
+    check(agent.pooled.sizes() == at::IntArrayRef({count, s.dModel}) &&
+              agent.logits.sizes() == at::IntArrayRef({count, s.numLabels}),
+          ErrorCode::Shape, "outputFusion: agent ", agent.agent, " expected pooled (", count, ",", s.dModel,
+          ") and logits (", count, ",", s.numLabels, "), got ", agent.pooled.sizes(), " and ",
           agent.logits.sizes());
-    const auto features = at::cat({queuedTo(agent.pooled, device).to(config_.dtype),
-                                   queuedTo(agent.logits, device).to(config_.dtype).softmax(1)},
-                                  1);
-    residual.index_add_(0, queuedTo(agent.rows, device), at::linear(features, projections_[agent.agent]));
+    const auto rows = queuedTo(agent.rows, device);
+    const auto logp = queuedTo(agent.logits, device).to(config_.dtype).log_softmax(1);
+    const auto features = at::cat({queuedTo(agent.pooled, device).to(config_.dtype), logp.exp()}, 1);
+    residual.embedding.index_add_(0, rows, at::linear(features, projections_[agent.agent]));
+    const auto& map = labelMaps_[agent.agent];
+    if (!map.defined()) continue;
+    residual.logits.index_add_(0, rows, at::linear(logp.clamp_min(-kFloor) / kFloor + 1, map));
   }
   return residual;
 }

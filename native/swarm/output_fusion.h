@@ -13,8 +13,13 @@ struct OutputFusionConfig {
   struct Specialist {
     int64_t dModel = 0;
     int64_t numLabels = 0;
+    // Of each of its labels the primary's label of that name, -1: none. Empty: no matrix between labels.
+    std::vector<int64_t> labels = {};
+    // What that matrix starts with where a label has one.
+    double weight = 0;
   };
-  int64_t dModel = 0;  // the primary's
+  int64_t dModel = 0;     // the primary's
+  int64_t numLabels = 0;  // the primary's; 0: no specialist has a matrix between labels
   std::vector<Specialist> specialists;
   at::ScalarType dtype = at::kFloat;
 };
@@ -26,21 +31,32 @@ struct AgentOutputs {
   at::Tensor logits;  // (b,Cs)
 };
 
-// residual = sum over active n of P_n [pooled_n ; softmax(logits_n)], P_n (D, Ds + Cs) zero at the start.
+// What the head of the primary adds: (B,D) to the pooled embedding and (B,C) to the logits, which is undefined
+// where no specialist has a matrix between labels.
+struct OutputResiduals {
+  at::Tensor embedding;
+  at::Tensor logits;
+};
+
+// embedding = sum over active n of P_n [pooled_n ; softmax(logits_n)], P_n (D, Ds + Cs) zero at the start.
 // Probabilities and not raw logits: like the tanh-pooled embedding they lie within [-1, 1] however sure a
 // specialist is, so no specialist drowns another and one learning rate serves all; that they sum to 1 gives
 // each specialist a bias.
+// logits = sum over active n of L_n f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4: a logarithmic
+// opinion pool (Genest and Zidek 1986). L_n (C, Cs) starts with F times `weight` between labels of one name, so
+// that a weight of 1 gives ln p_n but for a constant, and 0 elsewhere.
 class OutputFusionImpl : public torch::nn::Module {
  public:
   explicit OutputFusionImpl(const OutputFusionConfig& config);
 
   const OutputFusionConfig& config() const { return config_; }
-  // (B,D), exactly zero for rows with no active agent.
-  at::Tensor forward(int64_t batch, const std::vector<AgentOutputs>& agents);
+  // Both exactly zero for rows with no active agent.
+  OutputResiduals forward(int64_t batch, const std::vector<AgentOutputs>& agents);
 
  private:
   OutputFusionConfig config_;
   std::vector<at::Tensor> projections_;
+  std::vector<at::Tensor> labelMaps_;  // undefined: the specialist has none
 };
 TORCH_MODULE(OutputFusion);
 

@@ -210,11 +210,30 @@ void checkRouterAndOutputs() {
   config.dtype = at::kDouble;
   OutputFusion fusion(config);
   const std::vector<AgentOutputs> agents{{1, rows({1}), normal({1, 6}, gen), normal({1, 2}, gen)}};
-  expect(fusion->forward(3, agents).abs().sum().item<double>() == 0, "the residual starts at zero");
+  const auto start = fusion->forward(3, agents);
+  expect(start.embedding.abs().sum().item<double>() == 0, "the residual starts at zero");
+  expect(!start.logits.defined(), "without labels nothing is added to logits");
   randomise(*fusion, gen);
-  const auto residual = fusion->forward(3, agents);
+  const auto residual = fusion->forward(3, agents).embedding;
   expect(residual[0].abs().sum().item<double>() == 0 && residual[1].abs().sum().item<double>() > 0,
          "only rows with an active agent have a residual");
+}
+
+// Labels of one name: ln p but for a constant, at the weight; a label without one says nothing.
+void checkLabelMaps() {
+  auto gen = at::detail::createCPUGenerator(11);
+  OutputFusionConfig config;
+  config.dModel = 4;
+  config.numLabels = 2;
+  config.specialists = {{3, 3, {1, -1, 0}, 0.5}};
+  config.dtype = at::kDouble;
+  OutputFusion fusion(config);
+  const auto logits = normal({1, 3}, gen);
+  const auto said = fusion->forward(2, {{0, rows({1}), normal({1, 3}, gen), logits}}).logits;
+  const auto logp = logits.log_softmax(1);
+  const auto difference = (said[1][1] - said[1][0]) - 0.5 * (logp[0][0] - logp[0][2]);
+  expect(std::abs(difference.item<double>()) < 1e-12, "logits differ as ln p of the labels of one name");
+  expect(said[0].abs().sum().item<double>() == 0, "a row without an active agent gets no logits");
 }
 
 }  // namespace
@@ -226,6 +245,7 @@ int main() {
   checkDenseLimit();
   checkLatentRidge();
   checkRouterAndOutputs();
+  checkLabelMaps();
   std::printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

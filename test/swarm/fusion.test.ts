@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { NativeLane, NativeTensor } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
 import { type FusionMode, OutputFusion, RWKVStateFusion, SpecialistRouter } from "../../lib/swarm/index.js";
+import { Tensor } from "../../lib/tensor/index.js";
 import { testSeed } from "../rl/support.js";
 import { expectError, i64, normal, rowOf } from "./support.js";
 
@@ -225,11 +226,44 @@ describe("OutputFusion", () => {
       { index: 0, rows: i64([1]), pooled: normal([1, 3], generator), logits: normal([1, 2], generator) },
     ];
     const start = await fusion.forward(lane, { batch: 3, agents });
-    expect(Array.from(start.residual.data(), Number)).toEqual(new Array(12).fill(0));
+    expect(Array.from(start.embedding.data(), Number)).toEqual(new Array(12).fill(0));
+    expect(start.logits).toBeUndefined();
     randomise(fusion);
-    const { residual } = await fusion.forward(lane, { batch: 3, agents });
-    expect(rowOf(residual, 0)).toEqual([0, 0, 0, 0]);
-    expect(rowOf(residual, 1).some((x) => x !== 0)).toBe(true);
-    expect(rowOf(residual, 2)).toEqual([0, 0, 0, 0]);
+    const { embedding } = await fusion.forward(lane, { batch: 3, agents });
+    expect(rowOf(embedding, 0)).toEqual([0, 0, 0, 0]);
+    expect(rowOf(embedding, 1).some((x) => x !== 0)).toBe(true);
+    expect(rowOf(embedding, 2)).toEqual([0, 0, 0, 0]);
+  });
+
+  it("starts as a logarithmic opinion pool of the labels of one name", async () => {
+    const log = (...p: number[]) => Tensor.from([p.map(Math.log)], { dtype: "f64" });
+    const specialists = [
+      { dModel: 1, numLabels: 2, labels: [0, 1], weight: 0.5 },
+      { dModel: 1, numLabels: 3, labels: [1, -1, 0], weight: 0.5 },
+    ];
+    const fusion = new OutputFusion({ dModel: 4, numLabels: 2, specialists, dtype: "f64" });
+    const pooled = native().Tensor.full([1, 1], 0, "f64");
+    const agents = [
+      { index: 0, rows: i64([1]), pooled, logits: log(0.8, 0.2) },
+      { index: 1, rows: i64([1]), pooled, logits: log(0.1, 0.6, 0.3) },
+    ];
+    const { logits } = await fusion.forward(lane, { batch: 2, agents });
+    expect(rowOf(logits!, 0)).toEqual([0, 0]);
+    // sqrt(.8 · .3) : sqrt(.2 · .1)
+    const odds = Math.exp(rowOf(logits!, 1)[0]! - rowOf(logits!, 1)[1]!);
+    expect(odds).toBeCloseTo(Math.sqrt(0.24 / 0.02), 10);
+    // Less than 10⁻⁴ is as good as nothing.
+    const sure = { index: 0, rows: i64([0]), pooled, logits: Tensor.from([[0, -50]], { dtype: "f64" }) };
+    const [a, b] = rowOf((await fusion.forward(lane, { batch: 1, agents: [sure] })).logits!, 0);
+    expect(a! - b!).toBeCloseTo(0.5 * Math.log(1e4), 10);
+  });
+
+  it("refuses labels that the primary has not, by name", () => {
+    const of = (labels: number[]) => () =>
+      new OutputFusion({ dModel: 4, numLabels: 2, specialists: [{ dModel: 1, numLabels: 2, labels }] });
+    expect(of([0, 2])).toThrow(expectError("ERR_ARGUMENT", /labels/));
+    expect(of([0])).toThrow(
+      expectError("ERR_CONFIG", /specialists\[0\]\.labels: expected one for each of 2/),
+    );
   });
 });

@@ -106,10 +106,10 @@ it("router", async () => {
 
 it("output fusion", async () => {
   const specialists = [
-    { dModel: 3, numLabels: 4 },
+    { dModel: 3, numLabels: 4, labels: [1, -1, 0, 2], weight: 0.7 },
     { dModel: 2, numLabels: 2 },
   ];
-  const fusion = new OutputFusion({ dModel: 5, specialists, dtype: "f64" });
+  const fusion = new OutputFusion({ dModel: 5, numLabels: 3, specialists, dtype: "f64" });
   const generator = new (native().Generator)(seed + 2);
   const agents = specialists.map(({ dModel, numLabels }, index) => ({
     index,
@@ -117,7 +117,8 @@ it("output fusion", async () => {
     pooled: normal([2, dModel], generator),
     logits: normal([2, numLabels], generator),
   }));
-  await checkGradients(fusion.native, async (grad) =>
-    probed([(await fusion.forward(lane, { batch: 3, agents }, { grad })).residual]),
-  );
+  await checkGradients(fusion.native, async (grad) => {
+    const { embedding, logits } = await fusion.forward(lane, { batch: 3, agents }, { grad });
+    return probed([embedding, logits!]);
+  });
 });

@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { evaluationBatches } from "../../lib/data/batches.js";
+import { logSoftmax } from "../../lib/data/logitAdjustment.js";
 import { Serialiser } from "../../lib/data/serialise.js";
-import type { Batch, Dataset } from "../../lib/data/types.js";
+import { learnFromValidation } from "../../lib/data/split.js";
+import type { Batch, ColumnRef, Dataset } from "../../lib/data/types.js";
 import { AegirForColumnAnnotation, batchInput } from "../../lib/model/index.js";
 import {
   type LinearSpecialist,
@@ -10,12 +12,16 @@ import {
   trainFormatSpecialist,
   trainNgramSpecialist,
 } from "../../lib/specialists/index.js";
-import { SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
+import { ColumnSpecialist, SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
+import type { ColumnModelSpecialist } from "../../lib/train/columnModel.js";
 import { criticalStepsOf, stepCounts } from "../../lib/train/criticalSteps.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
+import { encodeTargets } from "../../lib/train/examples.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { trainParl } from "../../lib/train/parl.js";
-import { folder, type TinySwarm, tinySwarm } from "../train/support.js";
+import { allLogits } from "../../lib/train/predict.js";
+import { trainSupervised } from "../../lib/train/supervised.js";
+import { folder, type TinySwarm, tinyModel, tinySwarm } from "../train/support.js";
 import {
   expectError,
   liveTensors,
@@ -191,6 +197,68 @@ describe("parl over mixed kinds", () => {
     await expect(trainParl({ ...tiny.run, specialists: [ngram], fuse: "states" })).rejects.toThrow(
       expectError("ERR_CONFIG", /no recurrent states of 'ngram'/),
     );
+  });
+
+  it("takes a column-wise model, which reads columns by a serialiser of its own", async () => {
+    await using dir = await folder();
+    const [wide, out] = [join(dir.path, "wide"), join(dir.path, "swarm")];
+    const geometry = { archLayout: ["w1"], dModel: 32, headSize: 16, columns: { heads: 2 } };
+    const serialise = { form: "columns", maxTokens: 32, maxContext: 2, targetCells: 3 } as const;
+    const { model } = await trainSupervised({ dataset, model: geometry, serialise, steps: 4, out: wide });
+    model.dispose();
+    using alone = await loadRun(wide, { name: "wide" });
+    const specialists = [ngram, { id: "wide", ...alone, model: alone.model! }];
+    using trained = await trainParl({ ...tiny.run, specialists, fuse: "outputs", out, model: tinyModel });
+    using run = await loadRun(out);
+    const [, reader] = run.swarm!.specialists as [LinearSpecialist, ColumnModelSpecialist];
+    expect(reader.weightsHash()).toBe(alone.model!.weightsHash());
+    expect(stepCounts(run.swarm!).sub).toEqual([0, 1]);
+    const columns = labelledRefs(dataset, "validation").slice(0, 5);
+    const examples = await encodeTargets(alone.serialiser, columns);
+    const own = await allLogits(alone.logitsOf, examples, alone.labels.length);
+    const said = await reader.logProbabilities(columns);
+    for (const [i, value] of logSoftmax(own, alone.labels.length).entries())
+      expect(said[i]).toBeCloseTo(value, 5);
+    expect(run.swarm!.outputFusion!.options.specialists.map(({ weight }) => weight)).toEqual([0.5, 0.5]);
+    const before = await evaluateRun(run, dataset, { split: "validation" });
+    expect(before.macroF1).toBeCloseTo(trained.outcome.best!.score, 5);
+  });
+
+  it("learns from half of the validation sites, on which its specialists were not trained", async () => {
+    const halves = learnFromValidation(dataset, tiny.run.seed!);
+    const seen: string[] = [];
+    class Witness extends ColumnSpecialist {
+      async logProbabilities(columns: readonly ColumnRef[]) {
+        seen.push(...columns.map(({ table }) => table.name));
+        return ngram.logProbabilities(columns);
+      }
+      weightsHash() {
+        return ngram.weightsHash();
+      }
+    }
+    const specialists = [new Witness("witness", ngram.labels)];
+    using trained = await trainParl({
+      ...tiny.run,
+      specialists,
+      fuse: "outputs",
+      model: tinyModel,
+      learnFrom: "validation",
+      primaryLrScale: 0,
+      steps: 3,
+    });
+    expect(trained.outcome.steps).toBe(3);
+    const names = (split: "train" | "validation") => new Set(halves.splits[split].map(({ table }) => table));
+    expect(new Set(seen)).toEqual(new Set([...names("train"), ...names("validation")]));
+    expect([...names("train")].filter((name) => names("validation").has(name))).toEqual([]);
+    expect(halves.splits.train.length + halves.splits.validation.length).toBe(
+      dataset.splits.validation.length,
+    );
+    using fresh = new AegirForColumnAnnotation(
+      { ...tinyModel, labels: trained.labels },
+      { seed: tiny.run.seed },
+    );
+    // Nothing of the primary was learnt.
+    expect(trained.swarm.primary.weightsHash()).toBe(fresh.weightsHash());
   });
 
   it("needs no model among the specialists", async () => {

@@ -93,12 +93,27 @@ describe("SwarmOrchestrator.forward", () => {
     },
   );
 
-  it("with fresh output fusion starts from the primary's own answer", async () => {
+  it("with fresh output fusion that leaves labels out starts from the primary's own answer", async () => {
+    const alone = await logitsAlone();
+    using result = await swarmOf({ fuse: "outputs", fuseLabels: false })
+      .withRouting("all-on")
+      .forward({ ...inputs, routingHidden: "auto" });
+    expect(rowsOf(result.output.logits)).toEqual(alone);
+  });
+
+  it("with fresh output fusion of specialists of the same labels starts from their logarithmic pool beside its own answer", async () => {
     const alone = await logitsAlone();
     using result = await swarmOf({ fuse: "outputs" })
       .withRouting("all-on")
       .forward({ ...inputs, routingHidden: "auto" });
-    expect(rowsOf(result.output.logits)).toEqual(alone);
+    const said = result.specialistOutputs.map(({ output }) => rowsOf(output!.logits.logSoftmax(1)));
+    for (const [row, logits] of rowsOf(result.output.logits).entries()) {
+      const expected = logits.map(
+        (_, c) => alone[row]![c]! + said.reduce((sum, rows) => sum + rows[row]![c]! / said.length, 0),
+      );
+      for (const [c, value] of logits.entries())
+        expect(value - logits[0]!).toBeCloseTo(expected[c]! - expected[0]!, 4);
+    }
   });
 
   it("sends only the rows that activated a specialist to it, with the result of sending all", async () => {

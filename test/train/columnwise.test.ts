@@ -154,7 +154,10 @@ describe("column-wise training", () => {
     const { model, serialiser } = await trainSupervised({ ...run, steps: 1 });
     const specialists = [{ id: "wide", model, serialiser }];
     await expect(trainParl({ dataset, specialists, out })).rejects.toThrow(
-      /specialist 'wide' is a column-wise model, and the agents of a swarm read/,
+      /no recurrent states of 'wide' to fuse; use fuse: "outputs"/,
+    );
+    await expect(trainParl({ dataset, specialists, out, ...columnWise })).rejects.toThrow(
+      /the primary is a column-wise model, and the primary of a swarm reads/,
     );
     model.dispose();
     await expect(loadRun(out)).rejects.toThrow(/no such run folder/);

@@ -4,7 +4,6 @@ import { Serialiser } from "../../data/serialise.js";
 import type { Dataset, LabelledColumn } from "../../data/types.js";
 import { AegirError } from "../../errors.js";
 import { AegirForColumnAnnotation } from "../../model/index.js";
-import { FrozenSpecialist } from "../../swarm/index.js";
 import { countBlocks } from "../../train/criticalSteps.js";
 import { evaluationSet } from "../../train/evaluate.js";
 import { loadRun } from "../../train/loadRun.js";
@@ -167,9 +166,7 @@ async function swarmResult(
     ...outcomes,
     steps: plan.primary.steps,
     compute: parlCompute(settings, {
-      specialistCosts: swarm.specialists.map((specialist) =>
-        specialist instanceof FrozenSpecialist ? multiplyAdds(specialist.model.native) / own : 0,
-      ),
+      specialistCosts: swarm.specialists.map(({ model: one }) => (one ? multiplyAdds(one.native) / own : 0)),
       trainColumns: dataset.splits.train.length,
     }),
     curves: await curvesOf(run.out!),

@@ -1,0 +1,37 @@
+import { logSoftmax } from "../data/logitAdjustment.js";
+import type { Serialiser } from "../data/serialise.js";
+import type { ColumnRef } from "../data/types.js";
+import type { AegirForColumnAnnotation } from "../model/index.js";
+import { ColumnSpecialist } from "../swarm/index.js";
+import { type Calibration, calibrated } from "./calibration.js";
+import { encodeTargets } from "./examples.js";
+import { allLogits, modelLogits } from "./predict.js";
+
+/**
+ * A trained model of any form as a specialist that reads columns: it encodes them with its own serialiser, not with the primary's, and
+ * says calibrated log-probabilities. This is how a column-wise model takes part in a swarm, and a model with another number of cells or
+ * of context columns.
+ */
+export class ColumnModelSpecialist extends ColumnSpecialist {
+  /** @param model frozen by this; stays the caller's to dispose */
+  constructor(
+    id: string,
+    override readonly model: AegirForColumnAnnotation,
+    readonly serialiser: Serialiser,
+    readonly calibration: Calibration | null = null,
+  ) {
+    super(id, model.labels);
+    model.freeze();
+  }
+
+  async logProbabilities(columns: readonly ColumnRef[], signal?: AbortSignal): Promise<Float32Array> {
+    const classes = this.labels.length;
+    const examples = await encodeTargets(this.serialiser, columns);
+    const logitsOf = calibrated(modelLogits(this.model), this.calibration);
+    return logSoftmax(await allLogits(logitsOf, examples, classes, { signal, task: this.id }), classes);
+  }
+
+  weightsHash(): string {
+    return this.model.weightsHash();
+  }
+}

@@ -631,7 +631,7 @@ export interface OutputFusionConfig {
     numLabels: number;
     /** Of each of its labels the primary's label of that name, -1: none; absent: no matrix between labels. */
     labels?: number[];
-    /** What that matrix starts with where a label has one. */
+    /** Initial share of the labels of one name. */
     weight?: number;
   }[];
   dtype?: "f32" | "f64";

@@ -18,7 +18,7 @@ const outputFusionSchema = z.strictObject({
       numLabels: positive,
       /** (numLabels) of each of its labels the primary's label of that name, -1: none; absent: no matrix between labels. */
       labels: z.array(z.number().int().min(-1)).optional(),
-      /** What that matrix starts with where a label has one: the specialist's share in a logarithmic opinion pool. */
+      /** Initial share in the logarithmic opinion pool of the labels of one name. */
       weight: z.number().min(0).default(0),
     }),
   ),
@@ -41,9 +41,9 @@ export interface OutputResiduals {
  *
  * - To the pooled embedding Σ_n P_n [pooled_n ; softmax(logits_n)], with P_n zero at the start. Probabilities and not raw logits, because
  *   they lie within [0, 1] however sure a specialist is, as the tanh-pooled embedding does.
- * - To the logits Σ_n L_n f_n with f_n = 1 + max(ln p_n, −F) / F and F = ln 10⁴: a logarithmic opinion pool (Genest and Zidek 1986). L_n
- *   (numLabels of the primary, of the specialist) starts with F · weight between labels of one name, so that ln p_n counts at that
- *   weight, and 0 elsewhere.
+ * - To the logits Σ_n (w_n F J_n + L_n) f_n with f_n = 1 + max(ln p_n, −F) / F and F = ln 10⁴: a logarithmic opinion pool (Genest and
+ *   Zidek 1986). J_n (numLabels of the primary, of the specialist) is 1 between labels of one name, so that ln p_n counts w_n times; w_n
+ *   starts at `weight`, L_n at 0.
  */
 export class OutputFusion extends SwarmModule {
   readonly options: z.output<typeof outputFusionSchema>;

@@ -2,8 +2,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 #include <string>
@@ -19,8 +21,8 @@ namespace {
 // -ln of the probability below which a label counts as not said at all.
 const double kFloor = std::log(1e4);
 
-// (C,Cs)
-at::Tensor labelMap(const OutputFusionConfig& config, const OutputFusionConfig::Specialist& specialist,
+// F J (C,Cs)
+at::Tensor sameLabels(const OutputFusionConfig& config, const OutputFusionConfig::Specialist& specialist,
                     size_t index) {
   check(static_cast<int64_t>(specialist.labels.size()) == specialist.numLabels, ErrorCode::Config,
         "outputFusion: specialists[", index, "].labels: expected one for each of ", specialist.numLabels,
@@ -30,7 +32,7 @@ at::Tensor labelMap(const OutputFusionConfig& config, const OutputFusionConfig::
     const int64_t label = specialist.labels[own];
     check(label >= -1 && label < config.numLabels, ErrorCode::Config, "outputFusion: specialists[", index,
           "].labels: expected -1..", config.numLabels - 1, ", got ", label);
-    if (label >= 0) map[label][own] = kFloor * specialist.weight;
+    if (label >= 0) map[label][own] = kFloor;
   }
   return map.to(config.dtype);
 }
@@ -46,9 +48,13 @@ OutputFusionImpl::OutputFusionImpl(const OutputFusionConfig& config) : config_(c
     projections_.push_back(register_parameter(
         "projection" + std::to_string(i),
         at::zeros({config.dModel, s.dModel + s.numLabels}, at::TensorOptions().dtype(config.dtype))));
-    labelMaps_.push_back(s.labels.empty()
-                             ? at::Tensor()
-                             : register_parameter("labels" + std::to_string(i), labelMap(config, s, i)));
+    auto& map = labelMaps_.emplace_back();
+    if (s.labels.empty()) continue;
+    const auto same = sameLabels(config, s, i);
+    const auto number = std::to_string(i);
+    map = LabelMap{same,
+                   register_parameter("labelWeight" + number, at::full({1}, s.weight, same.options())),
+                   register_parameter("labels" + number, at::zeros_like(same))};
   }
 }
 
@@ -58,7 +64,7 @@ OutputResiduals OutputFusionImpl::forward(int64_t batch, const std::vector<Agent
   const auto options = at::TensorOptions().dtype(config_.dtype).device(device);
   OutputResiduals residual{at::zeros({batch, config_.dModel}, options), {}};
   for (const auto& map : labelMaps_) {
-    if (map.defined() && !residual.logits.defined())
+    if (map && !residual.logits.defined())
       residual.logits = at::zeros({batch, config_.numLabels}, options);
   }
   for (const auto& agent : agents) {
@@ -73,9 +79,11 @@ OutputResiduals OutputFusionImpl::forward(int64_t batch, const std::vector<Agent
     const auto logp = queuedTo(agent.logits, device).to(config_.dtype).log_softmax(1);
     const auto features = at::cat({queuedTo(agent.pooled, device).to(config_.dtype), logp.exp()}, 1);
     residual.embedding.index_add_(0, rows, at::linear(features, projections_[agent.agent]));
-    const auto& map = labelMaps_[agent.agent];
-    if (!map.defined()) continue;
-    residual.logits.index_add_(0, rows, at::linear(logp.clamp_min(-kFloor) / kFloor + 1, map));
+    auto& map = labelMaps_[agent.agent];
+    if (!map) continue;
+    if (map->same.device() != device) map->same = map->same.to(device);
+    const auto matrix = map->same * map->weight + map->learned;
+    residual.logits.index_add_(0, rows, at::linear(logp.clamp_min(-kFloor) / kFloor + 1, matrix));
   }
   return residual;
 }

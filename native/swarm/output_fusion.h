@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include <optional>
 #include <vector>
 
 namespace aegir {
@@ -15,7 +16,7 @@ struct OutputFusionConfig {
     int64_t numLabels = 0;
     // Of each of its labels the primary's label of that name, -1: none. Empty: no matrix between labels.
     std::vector<int64_t> labels = {};
-    // What that matrix starts with where a label has one.
+    // Initial share of the labels of one name.
     double weight = 0;
   };
   int64_t dModel = 0;     // the primary's
@@ -42,9 +43,9 @@ struct OutputResiduals {
 // Probabilities and not raw logits: like the tanh-pooled embedding they lie within [-1, 1] however sure a
 // specialist is, so no specialist drowns another and one learning rate serves all; that they sum to 1 gives
 // each specialist a bias.
-// logits = sum over active n of L_n f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4: a logarithmic
-// opinion pool (Genest and Zidek 1986). L_n (C, Cs) starts with F times `weight` between labels of one name, so
-// that a weight of 1 gives ln p_n but for a constant, and 0 elsewhere.
+// logits = sum over active n of (w_n F J_n + L_n) f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4: a
+// logarithmic opinion pool (Genest and Zidek 1986). J_n (C, Cs) is 1 between labels of one name, so that w_n = 1
+// gives ln p_n but for a constant; w_n starts at `weight`, L_n (C, Cs) at 0.
 class OutputFusionImpl : public torch::nn::Module {
  public:
   explicit OutputFusionImpl(const OutputFusionConfig& config);
@@ -56,7 +57,12 @@ class OutputFusionImpl : public torch::nn::Module {
  private:
   OutputFusionConfig config_;
   std::vector<at::Tensor> projections_;
-  std::vector<at::Tensor> labelMaps_;  // undefined: the specialist has none
+  struct LabelMap {
+    at::Tensor same;     // F J; follows the parameters to their device
+    at::Tensor weight;   // (1) w
+    at::Tensor learned;  // L
+  };
+  std::vector<std::optional<LabelMap>> labelMaps_;
 };
 TORCH_MODULE(OutputFusion);
 

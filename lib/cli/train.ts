@@ -162,6 +162,7 @@ function addParl(train: Command): void {
 
 interface SpecialistTrainFlags extends DataFlags {
   kind: SpecialistKind;
+  otherTask?: Task;
   out: string;
   quiet?: boolean;
   json?: boolean;
@@ -179,6 +180,12 @@ function addSpecialist(train: Command): void {
       "Train a specialist that reads columns and not tokens, in seconds; for train parl --specialist.",
     )
     .addOption(new Option("--kind <name>", "what it reads").choices(kinds).default("ngram"))
+    .addOption(
+      new Option("--other-task <task>", "stacked: labels of the same folder that are read too").choices([
+        "cta",
+        "cpa",
+      ]),
+    )
     .requiredOption("--out <run>", "run folder")
     .option("--quiet", "show no progress")
     .option("--json", "print the outcome as JSON");
@@ -192,6 +199,9 @@ function addSpecialist(train: Command): void {
         trainSpecialist({
           kind: flags.kind,
           dataset: await openDataSource(source),
+          others: flags.otherTask
+            ? [await openDataSource(sourceFrom({ ...flags, task: flags.otherTask }))]
+            : [],
           dataSource: { ...source },
           options: settingsFrom(command, all),
           out: flags.out,

@@ -1,8 +1,8 @@
 import { largestOf } from "../data/logitAdjustment.js";
 import { classificationReport } from "../data/metrics.js";
 import { siteOf } from "../data/sotab.js";
-import type { ColumnRef, Dataset, Split, Table } from "../data/types.js";
-import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
+import type { ColumnRef, Dataset, Split } from "../data/types.js";
+import type { LinearSpecialist } from "./linearSpecialist.js";
 import { classIds, type LabelledRef, type Running, trainLinear, withBestTau } from "./linearTraining.js";
 import { NgramFeatures } from "./ngramFeatures.js";
 import {
@@ -10,7 +10,7 @@ import {
   ngramSpecialistOptions,
   trainNgramSpecialist,
 } from "./ngramSpecialist.js";
-import { besides, SparseBuilder, type SparseRows } from "./sparse.js";
+import { StackedFeatures } from "./stackedFeatures.js";
 
 /** Micro and macro F1 of one split. */
 export interface Scores {
@@ -90,6 +90,13 @@ export function withoutTestSites(other: Dataset, dataset: Dataset): LabelledRef[
   return labelledRefs(other, "train").filter(({ table }) => !sites.has(siteOf(table.name)));
 }
 
+/** The training columns of `other` whose sites have no table in the validation or test split of `dataset`. */
+export function withoutHeldSites(other: Dataset, dataset: Dataset): LabelledRef[] {
+  const { validation, test } = dataset.splits;
+  const sites = new Set([...validation, ...test].map(({ table }) => siteOf(table)));
+  return labelledRefs(other, "train").filter(({ table }) => !sites.has(siteOf(table.name)));
+}
+
 /** @throws AegirError ERR_DATA for labels that training had no column of */
 export async function scoresOf(
   specialist: LinearSpecialist,
@@ -127,81 +134,14 @@ async function trainStacked(
   const columns = labelledRefs(dataset, "train");
   const checked = ngramSpecialistOptions.parse(settings);
   const ngrams = NgramFeatures.fit(columns, checked).features;
-  const stacked = new Stacked(
-    ngrams,
-    labels.length,
-    (ref) => models[foldOf.get(siteOfRef(ref)) ?? SITE_FOLDS]!,
-  );
+  const reader = { labels, of: (ref: ColumnRef) => models[foldOf.get(siteOfRef(ref)) ?? SITE_FOLDS]! };
+  const stacked = new StackedFeatures(ngrams, [reader], false);
   const data = { train: columns, labels: dataset.labels };
   return trainLinear("stacked", stacked, stacked.transform(columns), data, checked, running);
 }
 
 function siteOfRef({ table }: ColumnRef): string {
   return siteOf(table.name);
-}
-
-/**
- * n-grams, and two blocks of length 1: square roots of another task's probabilities of the column, and of the other columns of its table
- * on average.
- */
-class Stacked implements Extractor {
-  readonly kind = "stacked";
-  readonly options = {};
-
-  constructor(
-    private readonly ngrams: NgramFeatures,
-    /** Labels of the other task. */
-    private readonly width: number,
-    private readonly modelOf: (ref: ColumnRef) => LinearSpecialist,
-  ) {}
-
-  get columns(): number {
-    return this.ngrams.columns + 2 * this.width;
-  }
-
-  tensors() {
-    return {};
-  }
-
-  transform(refs: readonly ColumnRef[]): SparseRows {
-    const blocks = [new SparseBuilder(this.width), new SparseBuilder(this.width)] as const;
-    const read = new Map<Table, Float64Array[]>();
-    for (const { table, column } of refs) {
-      const said = read.get(table) ?? this.rootsOf(table);
-      read.set(table, said);
-      pushUnit(blocks[0], said[column]!);
-      pushUnit(
-        blocks[1],
-        meanOf(
-          said.filter((_, other) => other !== column),
-          this.width,
-        ),
-      );
-    }
-    return besides([this.ngrams.transform(refs), ...blocks.map((block) => block.build())]);
-  }
-
-  /** Of every column of a table. */
-  private rootsOf(table: Table): Float64Array[] {
-    const refs = table.columns.map((_, column) => ({ table, column }));
-    const { width } = this;
-    const said = refs.length > 0 ? this.modelOf(refs[0]!).logProbabilitiesOf(refs) : new Float32Array(0);
-    return refs.map((_, i) =>
-      Float64Array.from(said.subarray(i * width, (i + 1) * width), (logp) => Math.exp(logp / 2)),
-    );
-  }
-}
-
-function pushUnit(block: SparseBuilder, values: Float64Array): void {
-  const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0)) || 1;
-  for (const [k, value] of values.entries()) block.push(k, value / length);
-  block.endRow();
-}
-
-function meanOf(rows: readonly Float64Array[], width: number): Float64Array {
-  const mean = new Float64Array(width);
-  for (const row of rows) for (let k = 0; k < width; k++) mean[k]! += row[k]! / rows.length;
-  return mean;
 }
 
 async function timed<T>(run: () => Promise<T>): Promise<{ value: T; cpuSeconds: number }> {

@@ -5,6 +5,7 @@ export {
   ngramBaselines,
   type Scores,
   scoresOf,
+  withoutHeldSites,
   withoutTestSites,
 } from "./baselines.js";
 export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
@@ -12,3 +13,9 @@ export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";
 export { type Learned, LinearSpecialist } from "./linearSpecialist.js";
 export type { LabelledRef, LinearData } from "./linearTraining.js";
 export { type NgramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
+export {
+  type OtherTask,
+  type StackedData,
+  type StackedSpecialistOptions,
+  trainStackedSpecialist,
+} from "./stackedSpecialist.js";

@@ -92,7 +92,8 @@ export class LinearSpecialist extends ColumnSpecialist {
   weightsHash(): string {
     const { weight, bias, logPrior, tau } = this.learned;
     const hash = createHash("sha256");
-    for (const { buffer, byteOffset, byteLength } of [weight, bias, logPrior])
+    const features = Object.values(this.extractor.tensors());
+    for (const { buffer, byteOffset, byteLength } of [weight, bias, logPrior, ...features])
       hash.update(new Uint8Array(buffer, byteOffset, byteLength));
     return hash.update(String(tau)).digest("hex");
   }

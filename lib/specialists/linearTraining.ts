@@ -116,7 +116,8 @@ export function classIds(columns: readonly LabelledRef[], labels: readonly strin
   });
 }
 
-function labelsOf(columns: readonly LabelledRef[]): string[] {
+/** Sorted. */
+export function labelsOf(columns: readonly LabelledRef[]): string[] {
   return [...new Set(columns.map(({ label }) => label))].sort();
 }
 

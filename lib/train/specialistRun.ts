@@ -8,6 +8,7 @@ import {
   labelledRefs,
   SPECIALIST_KINDS,
   type SpecialistKind,
+  withoutHeldSites,
 } from "../specialists/index.js";
 import { type Checkpoint, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
 import { defined } from "./defined.js";
@@ -20,6 +21,8 @@ import { typedData } from "./tensors.js";
 export interface SpecialistTraining {
   kind: SpecialistKind;
   dataset: Dataset;
+  /** Of kind "stacked": labels of other tasks that are read too. Their tables of sites that `dataset` is validated or tested on are left out. */
+  others?: readonly Dataset[];
   dataSource?: RunConfig["data"];
   /** Options of the kind, as `trainNgramSpecialist` and `trainFormatSpecialist` take them. */
   options?: object;
@@ -39,12 +42,23 @@ export function columnSerialiser(): Serialiser {
  * @throws AegirError ERR_CONFIG, ERR_DATA before anything is written; ERR_ABORTED
  */
 export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSpecialist> {
-  const { kind, dataset, options = {}, out, signal, onProgress } = run;
+  const { kind, dataset, others = [], options = {}, out, signal, onProgress } = run;
+  if (others.length > 0 && kind !== "stacked") {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `trainSpecialist.others: a specialist of kind ${kind} reads no other task; expected kind stacked`,
+    );
+  }
   if (out !== undefined) await checkFree(out);
   const labels = trainableLabels(dataset);
   const known = new Set(labels);
   const validation = labelledRefs(dataset, "validation").filter(({ label }) => known.has(label));
-  const data = { train: labelledRefs(dataset, "train"), validation, labels };
+  const data = {
+    train: labelledRefs(dataset, "train"),
+    validation,
+    labels,
+    others: others.map((other) => ({ name: other.task, train: withoutHeldSites(other, dataset) })),
+  };
   let meter: Meter | undefined;
   const progress = (done: number, total: number) => {
     meter ??= new Meter(`${kind} fits`, total, onProgress);

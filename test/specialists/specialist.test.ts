@@ -9,9 +9,13 @@ import {
   ngramBaselines,
   SPECIALIST_KINDS,
   type SpecialistKind,
+  scoresOf,
   trainNgramSpecialist,
+  trainStackedSpecialist,
+  withoutHeldSites,
   withoutTestSites,
 } from "../../lib/specialists/index.js";
+import type { StackedFeatures } from "../../lib/specialists/stackedFeatures.js";
 import { annotateTable } from "../../lib/train/annotate.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
@@ -190,5 +194,71 @@ describe("baselines", () => {
     });
     const kept = withoutTestSites(set(labelled.slice(0, 2), []), set([], labelled.slice(2)));
     expect(kept.map(({ table: { name: of } }) => of)).toEqual([name("b.org", 1)]);
+    const judged = { ...set([], []), splits: { train: [], validation: labelled.slice(2), test: [] } };
+    const learnt = withoutHeldSites(set(labelled.slice(0, 2), []), judged);
+    expect(learnt.map(({ table: { name: of } }) => of)).toEqual([name("b.org", 1)]);
+  });
+});
+
+describe("a stacked specialist", () => {
+  /** What another task knows: whether a table is of one kind or another, which no cell of the target says. */
+  function twoTasks(): { cta: Dataset; other: Dataset } {
+    const tables = Array.from({ length: 60 }, (_, i) => {
+      const films = i % 2 === 0;
+      const cells = (make: (row: number) => string) => Array.from({ length: 4 }, (_, row) => make(row));
+      return table(
+        `table ${i}`,
+        cells((row) => `name ${(7 * i + row) % 23}`),
+        cells((row) => (films ? "ab" : "cd").charAt(row % 2) + ((i * 31 + row * 17) % 97)),
+      );
+    });
+    const split = (i: number) => (i < 40 ? "train" : i < 50 ? "validation" : "test");
+    const of = (column: number, label: (i: number) => string): Dataset => {
+      const splits: Dataset["splits"] = { train: [], validation: [], test: [] };
+      for (const [i, each] of tables.entries())
+        splits[split(i)].push({ table: each.name, column, label: label(i) });
+      const labels = [
+        ...new Set(
+          Object.values(splits)
+            .flat()
+            .map((ref) => ref.label),
+        ),
+      ].sort();
+      return { ...dataset, labels, tables: new Map(tables.map((each) => [each.name, each])), splits };
+    };
+    const kind = (i: number) => (i % 2 === 0 ? "film" : "book");
+    return { cta: of(0, (i) => `${kind(i)}/name`), other: { ...of(1, kind), task: "cpa" } };
+  }
+
+  it("knows from another task's model what the column itself does not show", async () => {
+    const { cta, other } = twoTasks();
+    const options = { context: false, readOwn: false, places: false };
+    const scores = await Promise.all(
+      [[], [other]].map(async (others) =>
+        scoresOf(
+          await trainSpecialist({ kind: "stacked", dataset: cta, others, options }),
+          labelledRefs(cta, "test"),
+        ),
+      ),
+    );
+    expect(scores[0]!.micro).toBeLessThan(0.8);
+    expect(scores[1]!.micro).toBe(1);
+    await expect(trainSpecialist({ kind: "ngram", dataset: cta, others: [other] })).rejects.toThrow(
+      expectError("ERR_CONFIG", /others: a specialist of kind ngram reads no other task/),
+    );
+  });
+
+  it("ends with one model a task that reads all columns, and two blocks of features for each", async () => {
+    const { cta, other } = twoTasks();
+    const train = labelledRefs(cta, "train");
+    const others = [{ name: "other", train: labelledRefs(other, "train") }];
+    const seen = await trainStackedSpecialist({ train, others }, { places: false });
+    const features = seen.extractor as StackedFeatures;
+    expect(features.readers.map(({ labels }) => labels)).toEqual([
+      ["book/name", "film/name"],
+      ["book", "film"],
+    ]);
+    expect(new Set(train.map((ref) => features.readers[0]!.of(ref))).size).toBe(1);
+    expect(features.columns).toBe(features.ngrams.columns + 2 * 4);
   });
 });

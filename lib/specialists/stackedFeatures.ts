@@ -1,0 +1,98 @@
+import type { ColumnRef, Table } from "../data/types.js";
+import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
+import type { NgramFeatures } from "./ngramFeatures.js";
+import { besides, SparseBuilder, type SparseRows } from "./sparse.js";
+
+/** A classifier of columns whose answers are features of another. */
+export interface Reader {
+  labels: readonly string[];
+  /** The model that may read a column: in training one that saw no table of its site. */
+  of(ref: ColumnRef): LinearSpecialist;
+}
+
+/** Places, and numbers of columns, that are told apart. */
+const PLACES = 12;
+/** Length of the block of a column's place, the others' being 1. */
+const PLACE_LENGTH = Math.SQRT1_2;
+
+/**
+ * n-grams; of every reader two blocks of length 1, the square roots of its probabilities of the column, and of the other columns of the table on
+ * average; and the column's place in its table with the number of columns there.
+ */
+export class StackedFeatures implements Extractor {
+  readonly kind = "stacked";
+
+  constructor(
+    readonly ngrams: NgramFeatures,
+    readonly readers: readonly Reader[],
+    /** The column's place and the number of columns are features. */
+    readonly places: boolean,
+    readonly options: object = {},
+    private readonly stored: () => Record<string, Int32Array | Float32Array> = () => ({}),
+  ) {}
+
+  get columns(): number {
+    const read = this.readers.reduce((sum, { labels }) => sum + 2 * labels.length, 0);
+    return this.ngrams.columns + read + (this.places ? 2 * PLACES : 0);
+  }
+
+  tensors(): Record<string, Int32Array | Float32Array> {
+    return this.stored();
+  }
+
+  transform(refs: readonly ColumnRef[]): SparseRows {
+    const read = this.readers.flatMap((reader) => readerBlocks(reader, refs));
+    return besides([this.ngrams.transform(refs), ...read, ...(this.places ? [placeBlock(refs)] : [])]);
+  }
+}
+
+function readerBlocks(reader: Reader, refs: readonly ColumnRef[]): SparseRows[] {
+  const width = reader.labels.length;
+  const [own, others] = [new SparseBuilder(width), new SparseBuilder(width)];
+  const read = new Map<Table, Float64Array[]>();
+  for (const { table, column } of refs) {
+    const said = read.get(table) ?? rootsOf(reader, table);
+    read.set(table, said);
+    pushUnit(own, said[column]!);
+    pushUnit(
+      others,
+      meanOf(
+        said.filter((_, other) => other !== column),
+        width,
+      ),
+    );
+  }
+  return [own.build(), others.build()];
+}
+
+/** Square roots of the probabilities of every column of a table. */
+function rootsOf(reader: Reader, table: Table): Float64Array[] {
+  const refs = table.columns.map((_, column) => ({ table, column }));
+  const width = reader.labels.length;
+  const said = refs.length > 0 ? reader.of(refs[0]!).logProbabilitiesOf(refs) : new Float32Array(0);
+  return refs.map((_, i) =>
+    Float64Array.from(said.subarray(i * width, (i + 1) * width), (logp) => Math.exp(logp / 2)),
+  );
+}
+
+function placeBlock(refs: readonly ColumnRef[]): SparseRows {
+  const block = new SparseBuilder(2 * PLACES);
+  for (const { table, column } of refs) {
+    block.push(Math.min(PLACES - 1, column), PLACE_LENGTH);
+    block.push(PLACES + Math.min(PLACES, table.columns.length) - 1, PLACE_LENGTH);
+    block.endRow();
+  }
+  return block.build();
+}
+
+function pushUnit(block: SparseBuilder, values: Float64Array): void {
+  const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0)) || 1;
+  for (const [k, value] of values.entries()) block.push(k, value / length);
+  block.endRow();
+}
+
+function meanOf(rows: readonly Float64Array[], width: number): Float64Array {
+  const mean = new Float64Array(width);
+  for (const row of rows) for (let k = 0; k < width; k++) mean[k]! += row[k]! / rows.length;
+  return mean;
+}

@@ -1,0 +1,162 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
+import { siteOf } from "../data/sotab.js";
+import type { ColumnRef } from "../data/types.js";
+import { LinearSpecialist } from "./linearSpecialist.js";
+import { type LabelledRef, type LinearData, labelsOf, type Running, trainLinear } from "./linearTraining.js";
+import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
+import { ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
+import { type Reader, StackedFeatures } from "./stackedFeatures.js";
+
+export const stackedSpecialistOptions = z.strictObject({
+  ...ngramSpecialistOptions.shape,
+  places: z
+    .boolean()
+    .default(true)
+    .describe("stacked: read a column's place in its table and the number of columns"),
+  readOwn: z.boolean().default(true).describe("stacked: read what an n-gram model of the same task says"),
+});
+export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;
+
+/** Labelled columns of another task, on tables of other sites than those that are judged by. */
+export interface OtherTask {
+  name: string;
+  train: readonly LabelledRef[];
+}
+
+export interface StackedData extends LinearData {
+  others?: readonly OtherTask[];
+}
+
+/** Parts of the sites: while the second level learns, a column is read by models that saw no table of its site. */
+const SITE_FOLDS = 5;
+
+/**
+ * Stacked generalisation (Wolpert 1992): a linear classifier over n-grams and over what n-gram models of the same task and of other tasks
+ * say of the column and of the other columns of its table.
+ * @throws AegirError ERR_CONFIG naming the option; ERR_DATA; ERR_ABORTED
+ */
+export async function trainStackedSpecialist(
+  data: StackedData,
+  options: StackedSpecialistOptions & { id?: string } = {},
+  running: Running = {},
+): Promise<LinearSpecialist> {
+  const { id = "stacked", ...given } = options;
+  const settings = parseOptions("StackedSpecialist options", stackedSpecialistOptions, given);
+  const { readOwn, places, ...ngram } = settings;
+  const tasks = [
+    ...(readOwn ? [{ train: data.train, labels: data.labels, context: settings.context }] : []),
+    ...(data.others ?? []).map(({ train }) => ({ train, labels: undefined, context: false })),
+  ];
+  const total = tasks.length * (SITE_FOLDS + 1) + 1 + settings.folds;
+  let done = 0;
+  const progress = () => running.onProgress?.(++done, total);
+  const foldOf = siteFolds(tasks.flatMap(({ train }) => train));
+  const readers: FoldedReader[] = [];
+  for (const { train, labels, context } of tasks) {
+    const models: LinearSpecialist[] = [];
+    for (let fold = 0; fold <= SITE_FOLDS; fold++) {
+      const columns = train.filter(({ table }) => foldOf.get(siteOf(table.name)) !== fold);
+      const first = { train: columns, labels: labels ?? labelsOf(train) };
+      const plain = { ...ngram, context, folds: 0, tau: 0 };
+      models.push(await trainNgramSpecialist(first, plain, { signal: running.signal }));
+      progress();
+    }
+    readers.push(new FoldedReader(models, foldOf));
+  }
+  const ngrams = NgramFeatures.fit(data.train, ngram).features;
+  const learning = new StackedFeatures(ngrams, readers, places);
+  const rows = learning.transform(data.train);
+  const { learned } = await trainLinear(id, learning, rows, data, settings, {
+    signal: running.signal,
+    onProgress: progress,
+  });
+  const whole = stackedFeatures(
+    ngrams,
+    readers.map(({ whole }) => whole),
+    places,
+  );
+  return new LinearSpecialist(id, whole, learned);
+}
+
+/** The features of a trained specialist. @param options and @param take as `Kind.restore` */
+export function restoreStacked(
+  options: object,
+  take: (name: string) => Int32Array | Float32Array,
+): StackedFeatures {
+  const { places, ngrams, readers } = options as StoredOptions;
+  const features = (of: FeatureOptions, prefix: string) =>
+    NgramFeatures.restore(of, (name) => take(`${prefix}.${name}`));
+  const models = readers.map(({ labels, options: of }, i) => {
+    const prefix = `reader${i}`;
+    const floats = (name: string) => take(`${prefix}.${name}`) as Float32Array;
+    const [weight, bias] = [floats("weight"), floats("bias")];
+    const learned = { labels, weight, bias, logPrior: new Float32Array(bias.length), tau: 0 };
+    return new LinearSpecialist(prefix, features(of, prefix), { ...learned, held: new Map() });
+  });
+  return stackedFeatures(features(ngrams, "ngrams"), models, places);
+}
+
+interface StoredOptions {
+  places: boolean;
+  ngrams: FeatureOptions;
+  readers: { labels: readonly string[]; options: FeatureOptions }[];
+}
+
+/** With models that read any column, and with what is stored of them. */
+function stackedFeatures(
+  ngrams: NgramFeatures,
+  models: readonly LinearSpecialist[],
+  places: boolean,
+): StackedFeatures {
+  const options: StoredOptions = {
+    places,
+    ngrams: ngrams.options,
+    readers: models.map(({ labels, extractor }) => ({
+      labels,
+      options: extractor.options as FeatureOptions,
+    })),
+  };
+  const tensors = () => {
+    const all = new Map(Object.entries(named("ngrams", ngrams.tensors())));
+    for (const [i, { extractor, learned }] of models.entries()) {
+      const { weight, bias } = learned;
+      for (const [name, values] of Object.entries(
+        named(`reader${i}`, { ...extractor.tensors(), weight, bias }),
+      ))
+        all.set(name, values);
+    }
+    return Object.fromEntries(all);
+  };
+  const readers = models.map((model) => ({ labels: model.labels, of: () => model }));
+  return new StackedFeatures(ngrams, readers, places, options, tensors);
+}
+
+function named<T>(prefix: string, values: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}.${name}`, value]));
+}
+
+class FoldedReader implements Reader {
+  /** @param models one for each fold, which left it out, and at the end one of all */
+  constructor(
+    private readonly models: readonly LinearSpecialist[],
+    private readonly foldOf: ReadonlyMap<string, number>,
+  ) {}
+
+  get whole(): LinearSpecialist {
+    return this.models.at(-1)!;
+  }
+
+  get labels(): readonly string[] {
+    return this.whole.labels;
+  }
+
+  of({ table }: ColumnRef): LinearSpecialist {
+    return this.models[this.foldOf.get(siteOf(table.name)) ?? this.models.length - 1]!;
+  }
+}
+
+function siteFolds(refs: readonly ColumnRef[]): Map<string, number> {
+  const sites = [...new Set(refs.map(({ table }) => siteOf(table.name)))].sort();
+  return new Map(sites.map((site, i) => [site, i % SITE_FOLDS]));
+}

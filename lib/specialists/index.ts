@@ -3,9 +3,13 @@ export {
   type BaselineScores,
   labelledRefs,
   ngramBaselines,
+  parametersOf,
   type Scores,
   scoresOf,
-  withoutTestSites,
+  type TrainedBaseline,
+  trainBaselines,
+  trainStacked,
+  withoutHeldOutSites,
 } from "./baselines.js";
 export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
 export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";

@@ -51,6 +51,29 @@ describe("distillation", () => {
     ]);
   });
 
+  test("a training table of a held-out site is left out, of the data's own tables too", () => {
+    const [train, ofHeldSite, held, ofValidationSite, validation] = [
+      "Book_a.com_May2020_CTA.json.gz",
+      "Movie_b.com_May2020_CTA.json.gz",
+      "Book_b.com_May2020_CTA.json.gz",
+      "Movie_c.com_May2020_CTA.json.gz",
+      "Book_c.com_May2020_CTA.json.gz",
+    ] as const;
+    const names = [train, ofHeldSite, held, ofValidationSite, validation];
+    const dataset = setOf(
+      {
+        train: [at(train), at(ofHeldSite), at(ofValidationSite)],
+        validation: [at(validation)],
+        test: [at(held)],
+      },
+      names,
+    );
+    for (const others of [[], [dataset]]) {
+      const found = unlabelledColumns(dataset, others).map(({ table, column }) => [table.name, column]);
+      expect(found).toEqual([[train, 1]]);
+    }
+  });
+
   test("a student of one teacher says what it says; the run records who taught, and resumes", async () => {
     await using dir = await folder();
     const dataset = await tinyDataset();

@@ -4,6 +4,7 @@ import { siteOf } from "../data/sotab.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { type DataSource, openDataSource } from "./dataSource.js";
+import { defined } from "./defined.js";
 import { trainableLabels } from "./examples.js";
 import { type Head, meanProbabilities } from "./heads.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
@@ -15,6 +16,11 @@ export const distillOptions = z.strictObject({
     .max(1)
     .default(0.6)
     .describe("share of the steps that learn from what the teachers say, the others learn from labels"),
+  temperature: z
+    .number()
+    .positive()
+    .default(1)
+    .describe("what the teachers' logits are divided by; under 1 makes them surer, as those of n-grams need"),
 });
 export type DistillOptions = z.input<typeof distillOptions>;
 
@@ -32,8 +38,9 @@ export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions 
  * @throws AegirError ERR_CONFIG where there is no teacher or one knows other labels; ERR_DATA where no column is left; as trainSupervised
  */
 export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
-  const { teachers, unlabelled = [], softShare, ...rest } = run;
-  const { softShare: share } = parseOptions("distill", distillOptions, { softShare });
+  const { teachers, unlabelled = [], softShare, temperature, ...rest } = run;
+  const given = defined({ softShare, temperature });
+  const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
   const { dataset, signal, onProgress } = rest;
   checkTeachers(teachers, dataset);
   const columns = unlabelledColumns(dataset, await Promise.all(unlabelled.map(openDataSource)));
@@ -42,11 +49,16 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
       "ERR_DATA",
       `${dataset.name}: no training table has a column without a label; give unlabelled tables`,
     );
-  const probabilities = await meanProbabilities(teachers, columns, { signal, onProgress });
+  const probabilities = await meanProbabilities(teachers, columns, {
+    temperature: divisor,
+    signal,
+    onProgress,
+  });
   const source = {
     teachers: teachers.map(({ dir }) => dir),
     unlabelled: unlabelled.map((other) => ({ ...other })),
     columns: columns.length,
+    temperature: divisor,
   };
   return trainSupervised({ ...rest, soft: { columns, probabilities, share, source } });
 }

@@ -16,11 +16,15 @@ export function specialistHead(name: string, task: Task, specialist: LinearSpeci
   return { dir: name, task, labels, serialiser: columnSerialiser(), logitsOf: columnLogits(specialist) };
 }
 
-/** (columns, classes) row-major: the mean over heads of the same labels of their softmax. @throws AegirError ERR_ABORTED */
+/** (columns, classes) row-major: the mean over heads of the same labels of softmax(logits / temperature). @throws AegirError ERR_ABORTED */
 export async function meanProbabilities(
   heads: readonly Head[],
   columns: readonly ColumnRef[],
-  { signal, onProgress }: Pick<PredictOptions, "signal" | "onProgress"> = {},
+  {
+    temperature = 1,
+    signal,
+    onProgress,
+  }: Pick<PredictOptions, "signal" | "onProgress"> & { temperature?: number } = {},
 ): Promise<Float32Array> {
   const classes = heads[0]!.labels.length;
   const mean = new Float32Array(columns.length * classes);
@@ -31,7 +35,7 @@ export async function meanProbabilities(
     for (let start = 0; start < logits.length; start += classes) {
       const row = logits.subarray(start, start + classes);
       const top = row.reduce((a, b) => Math.max(a, b));
-      const weights = row.map((z) => Math.exp(z - top));
+      const weights = row.map((z) => Math.exp((z - top) / temperature));
       const total = weights.reduce((a, b) => a + b);
       for (const [c, weight] of weights.entries()) mean[start + c]! += weight / total / heads.length;
     }

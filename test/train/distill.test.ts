@@ -1,8 +1,11 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { Serialiser } from "../../lib/data/serialise.js";
 import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
 import { generatedSource } from "../../lib/train/dataSource.js";
+import { defined } from "../../lib/train/defined.js";
 import { distill, unlabelledColumns } from "../../lib/train/distill.js";
+import { type Head, meanProbabilities } from "../../lib/train/heads.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { readRunConfig } from "../../lib/train/runFolder.js";
 import { trainSupervised } from "../../lib/train/supervised.js";
@@ -115,6 +118,30 @@ describe("distillation", () => {
     );
     resumed.model.dispose();
     unbroken.model.dispose();
+  });
+
+  test("the teachers' mean is of softmax(logits / temperature)", async () => {
+    const column = { table: { name: "t", columns: [{ header: null, cells: ["a"] }] }, column: 0 };
+    const head = (logits: number[]): Head => ({
+      dir: "head",
+      task: "cta",
+      labels: ["x", "y"],
+      serialiser: new Serialiser(),
+      logitsOf: async ({ size }) =>
+        Float32Array.from({ length: 2 * size }, (_, i) => Math.log(logits[i % 2]!)),
+    });
+    const heads = [head([3, 1]), head([1, 1])];
+    const of = async (temperature?: number) =>
+      Array.from(await meanProbabilities(heads, [column, column], defined({ temperature })));
+    for (const [temperature, first] of [
+      [undefined, (0.75 + 0.5) / 2],
+      [0.5, (0.9 + 0.5) / 2],
+    ] as const) {
+      const [a, b, c, d] = await of(temperature);
+      expect(a).toBeCloseTo(first, 6);
+      expect(a! + b!).toBeCloseTo(1, 6);
+      expect([c, d]).toEqual([a, b]);
+    }
   });
 
   test("refuses no teacher, and a teacher of other labels", async () => {

@@ -1,6 +1,7 @@
 import type { SerialiserOptions } from "../../data/serialise.js";
 import type { AnnotatorOptions } from "../../model/index.js";
 import type { NgramSpecialistOptions } from "../../specialists/index.js";
+import type { DistillOptions } from "../../train/distill.js";
 import type { SupervisedOptions } from "../../train/supervised.js";
 
 /** The recipe of one trained model: whatever is not named has its default. */
@@ -25,8 +26,8 @@ export interface Ablation {
 }
 
 export interface LearnPlan extends Recipe {
-  /** Of the distilled model: steps and share of soft targets, over `train`. */
-  distill: SupervisedOptions & { softShare?: number };
+  /** Of the distilled model, over `train`. */
+  distill: SupervisedOptions & DistillOptions;
   /** "stacked" is left out where there is no CPA data. */
   teachers: TeacherName[];
   /** Features of the n-gram baselines. */
@@ -94,7 +95,7 @@ export function learnPlan(quick: boolean): LearnPlan {
   return {
     ...RECIPE,
     train: { ...TRAIN, steps: 1400 },
-    distill: { steps: 2000, softShare: 0.6 },
+    distill: { steps: 2000, softShare: 0.6, temperature: 0.5 },
     teachers: ["ngram", "stacked", "labels"],
     ngrams: {},
     ablations: ABLATIONS,

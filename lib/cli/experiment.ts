@@ -12,6 +12,7 @@ import { type ParlReport, summarise } from "../experiment/parl/summary.js";
 import { parlText, writeParlReport } from "../report/parlReport.js";
 import { type DataSource, folderSource, generatedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
+import { registerLearn } from "./experimentLearn.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
 import { number } from "./settings.js";
@@ -37,11 +38,12 @@ interface ParlFlags {
   json?: boolean;
 }
 
-/** `aegir-swarm experiment parl`. */
+/** `aegir-swarm experiment parl | learn`. */
 export function register(program: Command): void {
   const experiment = program
     .command("experiment")
     .description("Experiments that anyone can rerun; interrupted, the same command continues.");
+  registerLearn(experiment);
   experiment
     .command("parl")
     .description(

@@ -94,6 +94,6 @@ function number(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-function escapeXml(text: string): string {
+export function escapeXml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

@@ -3,10 +3,12 @@ export {
   type BaselineScores,
   labelledRefs,
   ngramBaselines,
+  parametersOf,
   type Scores,
   scoresOf,
-  withoutHeldSites,
-  withoutTestSites,
+  type TrainedBaseline,
+  trainBaselines,
+  withoutHeldOutSites,
 } from "./baselines.js";
 export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
 export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";

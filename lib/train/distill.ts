@@ -4,9 +4,9 @@ import { siteOf } from "../data/sotab.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { type DataSource, openDataSource } from "./dataSource.js";
-import { encodeTargets, trainableLabels } from "./examples.js";
-import type { LoadedRun } from "./loadRun.js";
-import { allLogits } from "./predict.js";
+import { defined } from "./defined.js";
+import { trainableLabels } from "./examples.js";
+import { type Head, meanProbabilities } from "./heads.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
 
 export const distillOptions = z.strictObject({
@@ -16,25 +16,31 @@ export const distillOptions = z.strictObject({
     .max(1)
     .default(0.6)
     .describe("share of the steps that learn from what the teachers say, the others learn from labels"),
+  temperature: z
+    .number()
+    .positive()
+    .default(1)
+    .describe("what the teachers' logits are divided by; under 1 makes them surer, as those of n-grams need"),
 });
 export type DistillOptions = z.input<typeof distillOptions>;
 
 export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions {
   /** Their mean is what is learnt; of the task and the labels of the data. */
-  teachers: readonly LoadedRun[];
+  teachers: readonly Head[];
   /** Tables beside the data's own, whose training columns get no label but the teachers'. */
   unlabelled?: readonly DataSource[];
 }
 
 /**
  * Distillation (Hinton et al., arXiv:1503.02531) on columns that have no label: those of the training tables, and of other tables.
- * Some steps learn what the teachers say of such columns, the others learn from the labels. Tables of `unlabelled` whose name or site is
- * one of the validation or test tables are left out, and so is whatever is not of the training split.
+ * Some steps learn what the teachers say of such columns, the others learn from the labels. Tables whose name or site is one of the
+ * validation or test tables are left out, of the data itself too, and so is whatever is not of the training split.
  * @throws AegirError ERR_CONFIG where there is no teacher or one knows other labels; ERR_DATA where no column is left; as trainSupervised
  */
 export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
-  const { teachers, unlabelled = [], softShare, ...rest } = run;
-  const { softShare: share } = parseOptions("distill", distillOptions, { softShare });
+  const { teachers, unlabelled = [], softShare, temperature, ...rest } = run;
+  const given = defined({ softShare, temperature });
+  const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
   const { dataset, signal, onProgress } = rest;
   checkTeachers(teachers, dataset);
   const columns = unlabelledColumns(dataset, await Promise.all(unlabelled.map(openDataSource)));
@@ -43,16 +49,21 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
       "ERR_DATA",
       `${dataset.name}: no training table has a column without a label; give unlabelled tables`,
     );
-  const probabilities = await meanProbabilities(teachers, columns, { signal, onProgress });
+  const probabilities = await meanProbabilities(teachers, columns, {
+    temperature: divisor,
+    signal,
+    onProgress,
+  });
   const source = {
     teachers: teachers.map(({ dir }) => dir),
     unlabelled: unlabelled.map((other) => ({ ...other })),
     columns: columns.length,
+    temperature: divisor,
   };
   return trainSupervised({ ...rest, soft: { columns, probabilities, share, source } });
 }
 
-function checkTeachers(teachers: readonly LoadedRun[], dataset: Dataset): void {
+function checkTeachers(teachers: readonly Head[], dataset: Dataset): void {
   const labels = trainableLabels(dataset);
   if (teachers.length === 0)
     throw new AegirError("ERR_CONFIG", "distill.teachers: expected at least one, got none");
@@ -72,7 +83,10 @@ function checkTeachers(teachers: readonly LoadedRun[], dataset: Dataset): void {
   }
 }
 
-/** Every column without a training label; for CPA paired with the first column of its table. */
+/**
+ * Every column without a training label, of the training tables of the data and of others, but for tables whose name or site is held out
+ * for validation or test; of several tables of one name, the first. For CPA paired with the first column of its table.
+ */
 export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]): ColumnRef[] {
   const labelled = new Map<string, Set<number>>();
   for (const { table, column } of dataset.splits.train) {
@@ -85,9 +99,10 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]):
   );
   const apart = (name: string) => !held.has(name) && !held.has(siteOf(name));
   const tables = new Map<string, Table>();
-  for (const name of labelled.keys()) tables.set(name, dataset.tables.get(name)!);
+  for (const name of labelled.keys()) if (apart(name)) tables.set(name, dataset.tables.get(name)!);
   for (const other of others)
-    for (const { table } of other.splits.train) if (apart(table)) tables.set(table, other.tables.get(table)!);
+    for (const { table } of other.splits.train)
+      if (apart(table) && !tables.has(table)) tables.set(table, other.tables.get(table)!);
   const subject = dataset.task === "cpa" ? { mainColumn: 0 } : {};
   return [...tables].flatMap(([name, table]) =>
     [...table.columns.entries()].flatMap(([column, { cells }]) => {
@@ -95,30 +110,4 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]):
       return takes && !(dataset.task === "cpa" && column === 0) ? [{ table, column, ...subject }] : [];
     }),
   );
-}
-
-/** (columns, classes) row-major: the mean over the teachers of their softmax. */
-async function meanProbabilities(
-  teachers: readonly LoadedRun[],
-  columns: readonly ColumnRef[],
-  { signal, onProgress }: Pick<DistillRun, "signal" | "onProgress">,
-): Promise<Float32Array> {
-  const classes = teachers[0]!.labels.length;
-  const mean = new Float32Array(columns.length * classes);
-  for (const { dir, serialiser, logitsOf } of teachers) {
-    const examples = await encodeTargets(serialiser, columns);
-    const logits = await allLogits(logitsOf, examples, classes, {
-      task: `teacher ${dir}`,
-      signal,
-      onProgress,
-    });
-    for (let start = 0; start < logits.length; start += classes) {
-      const row = logits.subarray(start, start + classes);
-      const top = row.reduce((a, b) => Math.max(a, b));
-      const weights = row.map((z) => Math.exp(z - top));
-      const total = weights.reduce((a, b) => a + b);
-      for (const [c, weight] of weights.entries()) mean[start + c]! += weight / total / teachers.length;
-    }
-  }
-  return mean;
 }

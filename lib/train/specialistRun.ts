@@ -8,7 +8,7 @@ import {
   labelledRefs,
   SPECIALIST_KINDS,
   type SpecialistKind,
-  withoutHeldSites,
+  withoutHeldOutSites,
 } from "../specialists/index.js";
 import { type Checkpoint, loadCheckpoint, saveCheckpoint, type TensorMap } from "./checkpoint.js";
 import { defined } from "./defined.js";
@@ -57,7 +57,7 @@ export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSp
     train: labelledRefs(dataset, "train"),
     validation,
     labels,
-    others: others.map((other) => ({ name: other.task, train: withoutHeldSites(other, dataset) })),
+    others: others.map((other) => ({ name: other.task, train: withoutHeldOutSites(other, dataset) })),
   };
   let meter: Meter | undefined;
   const progress = (done: number, total: number) => {

@@ -68,6 +68,7 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
       gradNorm,
       lr: rate,
       tokens: tokensOf(batch),
+      ...(this.soft ? { soft: softly } : {}),
       skipped,
     };
   }

@@ -12,8 +12,7 @@ import {
   scoresOf,
   trainNgramSpecialist,
   trainStackedSpecialist,
-  withoutHeldSites,
-  withoutTestSites,
+  withoutHeldOutSites,
 } from "../../lib/specialists/index.js";
 import type { StackedFeatures } from "../../lib/specialists/stackedFeatures.js";
 import { annotateTable } from "../../lib/train/annotate.js";
@@ -183,20 +182,20 @@ describe("baselines", () => {
     }
   });
 
-  it("leave out every table of a site in the test split", () => {
+  it("leave out every table of a site in the validation or test split", () => {
     const name = (site: string, i: number) => `Book_${site}_September2020_CPA_${i}.json.gz`;
     const tables = [name("a.org", 0), name("b.org", 1), name("a.org", 2)].map((of) => table(of, ["x"]));
     const labelled = tables.map(({ name: of }) => ({ table: of, column: 0, label: "x" }));
-    const set = (train: typeof labelled, test: typeof labelled): Dataset => ({
+    const set = (splits: Partial<Dataset["splits"]>): Dataset => ({
       ...dataset,
       tables: new Map(tables.map((each) => [each.name, each])),
-      splits: { train, validation: [], test },
+      splits: { train: [], validation: [], test: [], ...splits },
     });
-    const kept = withoutTestSites(set(labelled.slice(0, 2), []), set([], labelled.slice(2)));
-    expect(kept.map(({ table: { name: of } }) => of)).toEqual([name("b.org", 1)]);
-    const judged = { ...set([], []), splits: { train: [], validation: labelled.slice(2), test: [] } };
-    const learnt = withoutHeldSites(set(labelled.slice(0, 2), []), judged);
-    expect(learnt.map(({ table: { name: of } }) => of)).toEqual([name("b.org", 1)]);
+    const other = set({ train: labelled.slice(0, 2) });
+    for (const split of ["validation", "test"] as const) {
+      const kept = withoutHeldOutSites(other, set({ [split]: labelled.slice(2) }));
+      expect(kept.map(({ table: { name: of } }) => of)).toEqual([name("b.org", 1)]);
+    }
   });
 });
 

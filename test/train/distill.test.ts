@@ -1,8 +1,11 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { Serialiser } from "../../lib/data/serialise.js";
 import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
 import { generatedSource } from "../../lib/train/dataSource.js";
+import { defined } from "../../lib/train/defined.js";
 import { distill, unlabelledColumns } from "../../lib/train/distill.js";
+import { type Head, meanProbabilities } from "../../lib/train/heads.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { readRunConfig } from "../../lib/train/runFolder.js";
 import { trainSupervised } from "../../lib/train/supervised.js";
@@ -51,6 +54,29 @@ describe("distillation", () => {
     ]);
   });
 
+  test("a training table of a held-out site is left out, of the data's own tables too", () => {
+    const [train, ofHeldSite, held, ofValidationSite, validation] = [
+      "Book_a.com_May2020_CTA.json.gz",
+      "Movie_b.com_May2020_CTA.json.gz",
+      "Book_b.com_May2020_CTA.json.gz",
+      "Movie_c.com_May2020_CTA.json.gz",
+      "Book_c.com_May2020_CTA.json.gz",
+    ] as const;
+    const names = [train, ofHeldSite, held, ofValidationSite, validation];
+    const dataset = setOf(
+      {
+        train: [at(train), at(ofHeldSite), at(ofValidationSite)],
+        validation: [at(validation)],
+        test: [at(held)],
+      },
+      names,
+    );
+    for (const others of [[], [dataset]]) {
+      const found = unlabelledColumns(dataset, others).map(({ table, column }) => [table.name, column]);
+      expect(found).toEqual([[train, 1]]);
+    }
+  });
+
   test("a student of one teacher says what it says; the run records who taught, and resumes", async () => {
     await using dir = await folder();
     const dataset = await tinyDataset();
@@ -92,6 +118,30 @@ describe("distillation", () => {
     );
     resumed.model.dispose();
     unbroken.model.dispose();
+  });
+
+  test("the teachers' mean is of softmax(logits / temperature)", async () => {
+    const column = { table: { name: "t", columns: [{ header: null, cells: ["a"] }] }, column: 0 };
+    const head = (logits: number[]): Head => ({
+      dir: "head",
+      task: "cta",
+      labels: ["x", "y"],
+      serialiser: new Serialiser(),
+      logitsOf: async ({ size }) =>
+        Float32Array.from({ length: 2 * size }, (_, i) => Math.log(logits[i % 2]!)),
+    });
+    const heads = [head([3, 1]), head([1, 1])];
+    const of = async (temperature?: number) =>
+      Array.from(await meanProbabilities(heads, [column, column], defined({ temperature })));
+    for (const [temperature, first] of [
+      [undefined, (0.75 + 0.5) / 2],
+      [0.5, (0.9 + 0.5) / 2],
+    ] as const) {
+      const [a, b, c, d] = await of(temperature);
+      expect(a).toBeCloseTo(first, 6);
+      expect(a! + b!).toBeCloseTo(1, 6);
+      expect([c, d]).toEqual([a, b]);
+    }
   });
 
   test("refuses no teacher, and a teacher of other labels", async () => {

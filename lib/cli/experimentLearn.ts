@@ -1,0 +1,137 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type { ScoredSplit } from "../experiment/learn/answers.js";
+import { runLearnExperiment } from "../experiment/learn/experiment.js";
+import { type LearnPlan, learnPlan } from "../experiment/learn/plan.js";
+import { type LearnReport, summarise } from "../experiment/learn/summary.js";
+import { learnText, writeLearnReport } from "../report/learnReport.js";
+import { folderSource, generatedSource } from "../train/dataSource.js";
+import { defined } from "../train/defined.js";
+import { withInterrupt } from "./interrupt.js";
+import { progressView } from "./progress.js";
+import { number } from "./settings.js";
+
+interface LearnFlags {
+  data?: string;
+  trainFile?: string;
+  cpa?: string | false;
+  seeds: number;
+  steps?: number;
+  distillSteps?: number;
+  ablations?: string[];
+  curve?: number[];
+  split: ScoredSplit;
+  quick?: boolean;
+  jobs: number;
+  out: string;
+  quiet?: boolean;
+  json?: boolean;
+}
+
+/** `aegir-swarm experiment learn`. */
+export function registerLearn(experiment: Command): void {
+  const { ablations } = learnPlan(false);
+  experiment
+    .command("learn")
+    .description(
+      "What a single model learns from few labelled columns: beside n-gram baselines, distilled, in ensembles, with ablations and a learning curve (docs/learning.md).",
+    )
+    .option("--data <dir>", "folder of tables with CTA labels; absent: generated ones")
+    .option(
+      "--train-file <name>",
+      "SOTAB's layout: full, small, or a training ground-truth file (default: full)",
+    )
+    .option(
+      "--cpa <dir>",
+      "folder of tables with CPA labels, for the stacked baseline and unlabelled columns (default: those of --data)",
+    )
+    .option("--no-cpa", "use none")
+    .option("--seeds <n>", "repetitions; more can be added later", number, 3)
+    .option("--steps <n>", "steps of the model on labels alone", number)
+    .option("--distill-steps <n>", "steps of the distilled model", number)
+    .option(
+      "--ablations <name,…>",
+      `changes of the recipe to try, or none: ${ablations.map(({ name }) => name.replaceAll(",", "")).join(", ")} (default: all)`,
+      (text: string) => (text === "none" ? [] : text.split(",").map((name) => name.trim())),
+    )
+    .option("--curve <n,…>", "labelled columns of the learning curve, or none", counts)
+    .addOption(
+      new Option("--split <split>", "columns of the main table; test once, when nothing is left to choose")
+        .choices(["validation", "test"])
+        .default("validation"),
+    )
+    .option("--quick", "small trainings: they show that all works, not what a model can learn")
+    .option("--jobs <n>", "parts at a time, one thread each", number, 2)
+    .option("--out <dir>", "folder of the experiment", "runs/experiment-learn")
+    .option("--quiet", "show no progress")
+    .option("--json", "print the report as JSON")
+    .action(learnCommand);
+}
+
+async function learnCommand(flags: LearnFlags): Promise<void> {
+  const view = progressView({ quiet: flags.quiet });
+  try {
+    const report = await withInterrupt((signal) => runLearn(flags, signal, view));
+    view.stop();
+    await writeLearnReport(flags.out, report);
+    process.stdout.write(
+      flags.json ? `${JSON.stringify(report)}\n` : `${learnText(report)}\n\nRuns and report: ${flags.out}\n`,
+    );
+  } finally {
+    view.stop();
+  }
+}
+
+async function runLearn(
+  flags: LearnFlags,
+  signal: AbortSignal,
+  view: ReturnType<typeof progressView>,
+): Promise<LearnReport> {
+  const { data, trainFile, quick = false, seeds, split, jobs, out } = flags;
+  const tables = quick ? 90 : 600;
+  const source =
+    data === undefined
+      ? generatedSource({ tables, validation: 0.2, test: 0.2 })
+      : folderSource(data, "cta", trainFile);
+  // Every column of generated tables has a label: others are read without theirs, those whose names are not taken.
+  const unlabelled = data === undefined ? [generatedSource({ seed: 1, tables: 2 * tables })] : [];
+  const cpaDir = flags.cpa ?? (data !== undefined && existsSync(join(data, "CPA")) ? data : undefined);
+  const cpa = typeof cpaDir === "string" ? { cpa: folderSource(cpaDir, "cpa") } : {};
+  const plan = planOf(flags, quick);
+  const results = await runLearnExperiment({
+    source,
+    ...cpa,
+    unlabelled,
+    seeds,
+    split,
+    plan,
+    jobs,
+    out,
+    signal,
+    onProgress: (progress) => view.update(progress),
+    onNote: (text) => view.note(text),
+  });
+  return summarise({ seeds, split, plan }, results, data ?? "generated tables");
+}
+
+function planOf({ steps, distillSteps, ablations, curve }: LearnFlags, quick: boolean): LearnPlan {
+  const plan = learnPlan(quick);
+  const nameOf = (name: string) => name.replaceAll(",", "");
+  const unknown = ablations?.find((name) => !plan.ablations.some((each) => nameOf(each.name) === name));
+  if (unknown !== undefined) {
+    const known = plan.ablations.map(({ name }) => nameOf(name)).join(", ");
+    throw new InvalidArgumentError(`--ablations: no change is called '${unknown}'; they are ${known}`);
+  }
+  return {
+    ...plan,
+    train: { ...plan.train, ...defined({ steps }) },
+    distill: { ...plan.distill, ...defined({ steps: distillSteps }) },
+    ablations: plan.ablations.filter(({ name }) => ablations?.includes(nameOf(name)) ?? true),
+    ...defined({ curve }),
+  };
+}
+
+function counts(text: string): number[] {
+  return text === "none" ? [] : text.split(",").map(number);
+}

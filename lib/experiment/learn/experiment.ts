@@ -1,0 +1,55 @@
+import { AegirError } from "../../errors.js";
+import type { DataSource } from "../../train/dataSource.js";
+import type { CellRecord } from "../cells.js";
+import { openExperiment } from "../folder.js";
+import { Datasets } from "../parl/datasets.js";
+import { type RunCellsOptions, runCells } from "../runCells.js";
+import type { ScoredSplit } from "./answers.js";
+import { LearnCells } from "./learnCells.js";
+import type { LearnPlan } from "./plan.js";
+
+export interface LearnExperiment extends Omit<RunCellsOptions, "task"> {
+  source: DataSource;
+  /** Tables with CPA labels: for the stacked baseline and teacher, and read without labels for distillation. */
+  cpa?: DataSource;
+  /** Further tables that distillation reads without their labels. */
+  unlabelled?: readonly DataSource[];
+  /** Repetitions, with seeds 0, 1, …; ablations and the learning curve have seed 0 alone. */
+  seeds: number;
+  /** Columns of the report's main table; everything is chosen on validation, and what follows from it is shown on it. */
+  split: ScoredSplit;
+  plan: LearnPlan;
+  /** Folder of the experiment; what is done in it is not done again. */
+  out: string;
+}
+
+export interface LearnResults {
+  labels: string[];
+  trainColumns: number;
+  records: ReadonlyMap<string, CellRecord>;
+}
+
+/**
+ * Baselines, the single model on labels alone and distilled, ensembles, ablations and the learning curve; or finds them done. A folder may
+ * get more seeds, and the other split, later: nothing is trained again.
+ * @throws AegirError ERR_CONFIG, ERR_DATA before anything is trained; ERR_ABORTED: the same call goes on
+ */
+export async function runLearnExperiment(experiment: LearnExperiment): Promise<LearnResults> {
+  const { seeds, source, cpa: cpaSource, unlabelled: others = [], split, plan, out } = experiment;
+  if (!(Number.isInteger(seeds) && seeds >= 1))
+    throw new AegirError("ERR_CONFIG", `seeds: expected a whole number from 1, got ${seeds}`);
+  // Opened before the folder is made: data that cannot be read leave nothing behind.
+  const datasets = new Datasets();
+  const dataset = await datasets.get(source);
+  const cpa = cpaSource ? await datasets.get(cpaSource) : null;
+  const unlabelled = [source, ...(cpaSource ? [cpaSource] : []), ...others];
+  const cells = new LearnCells(plan, out, { dataset, cpa, unlabelled }).all(seeds, split);
+  const options = { source, cpa: cpaSource ?? null, unlabelled: others, plan };
+  const { store, close } = await openExperiment(out, { kind: "learn", options });
+  try {
+    const records = await runCells(cells, store, { ...experiment, task: "experiment learn" });
+    return { labels: dataset.labels, trainColumns: dataset.splits.train.length, records };
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,187 @@
+import { join } from "node:path";
+import type { Dataset } from "../../data/types.js";
+import { parametersOf, trainBaselines } from "../../specialists/index.js";
+import type { DataSource } from "../../train/dataSource.js";
+import { specialistHead } from "../../train/heads.js";
+import type { Cell, CellContext } from "../cells.js";
+import { answersOf, answersOfRuns, type ScoredSplit, type SystemResult } from "./answers.js";
+import { ARMS, type Arm, type Study } from "./arms.js";
+import type { Ablation, LearnPlan } from "./plan.js";
+import { withTrainingColumns } from "./subset.js";
+
+/** Seconds that the n-gram baselines take, in steps of a net. */
+const BASELINE_COST = 300;
+/** Of ablations and the learning curve, which are trained once. */
+export const ONE_SEED = 0;
+
+export interface LearnData {
+  dataset: Dataset;
+  cpa: Dataset | null;
+  unlabelled: readonly DataSource[];
+}
+
+/** The parts of the experiment. Trainings are scored on validation; a reported test split is a part of its own, beside them. */
+export class LearnCells {
+  constructor(
+    private readonly plan: LearnPlan,
+    private readonly out: string,
+    private readonly data: LearnData,
+  ) {}
+
+  all(seeds: number, split: ScoredSplit): Cell[] {
+    const numbers = Array.from({ length: seeds }, (_, seed) => seed);
+    const validation = [
+      this.baselines("validation"),
+      ...numbers.flatMap((seed) => ARMS.map((arm) => this.arm(arm, this.study(seed), `seed-${seed}`))),
+      ...this.ensembles(seeds, "validation"),
+      ...this.plan.ablations.map((ablation) => this.ablation(ablation)),
+      ...this.counts().flatMap((count) => this.curvePoint(count)),
+    ];
+    if (split === "validation") return validation;
+    return [
+      ...validation,
+      this.baselines("test"),
+      ...numbers.flatMap((seed) => ARMS.map((arm) => this.armOnTest(arm, seed))),
+      ...this.ensembles(seeds, "test"),
+    ];
+  }
+
+  /** Points of the learning curve below the whole training split. */
+  counts(): number[] {
+    const { train } = this.data.dataset.splits;
+    return this.plan.curve.filter((count) => count < train.length);
+  }
+
+  private study(seed: number): Study {
+    return { plan: this.plan, seed, ...this.data, dir: join(this.out, "runs", `seed-${seed}`) };
+  }
+
+  private arm(arm: Arm, study: Study, prefix: string): Cell {
+    return {
+      key: `${prefix}/${arm.id}`,
+      needs: arm.needs(study.plan).map((id) => `${prefix}/${id}`),
+      cost: arm.steps(study.plan),
+      run: async (context) => {
+        await arm.train(study, context);
+        return answersOfRuns([join(study.dir, arm.id)], study.dataset, "validation", context);
+      },
+    };
+  }
+
+  private armOnTest({ id }: Arm, seed: number): Cell {
+    const key = `seed-${seed}/${id}`;
+    const run = join(this.study(seed).dir, id);
+    return this.scoring(`test/${key}`, [key], (context) =>
+      answersOfRuns([run], this.data.dataset, "test", context),
+    );
+  }
+
+  private ensembles(seeds: number, split: ScoredSplit): Cell[] {
+    if (seeds < 2) return [];
+    return ARMS.map(({ id }) => {
+      const members = Array.from({ length: seeds }, (_, seed) => join(this.study(seed).dir, id));
+      const needs = members.map((_, seed) => `seed-${seed}/${id}`);
+      return this.scoring(ensembleKey(id, seeds, split), needs, (context) =>
+        answersOfRuns(members, this.data.dataset, split, context),
+      );
+    });
+  }
+
+  private baselines(split: ScoredSplit): Cell {
+    const { dataset, cpa } = this.data;
+    return this.scoring(
+      baselinesKey(split),
+      [],
+      (context) => baselineResults(this.plan, dataset, cpa, split, context),
+      BASELINE_COST,
+    );
+  }
+
+  private ablation(ablation: Ablation): Cell {
+    const { name, of, teachers = this.plan.teachers } = ablation;
+    const plan: LearnPlan = {
+      ...this.plan,
+      model: { ...this.plan.model, ...ablation.model },
+      serialise: { ...this.plan.serialise, ...ablation.serialise },
+      train: { ...this.plan.train, ...ablation.train },
+      teachers,
+    };
+    const key = ablationKey(name);
+    const arm = ARMS.find(({ id }) => id === of)!;
+    const dir = join(this.out, "runs", key);
+    const whole = this.study(ONE_SEED);
+    // Taught by the net of labels alone as the plan has it: the change is the student's.
+    const study: Study = { ...whole, plan, dir, labelsRun: join(whole.dir, "labels") };
+    return {
+      key,
+      needs: arm.needs(plan).map((id) => `seed-${ONE_SEED}/${id}`),
+      cost: arm.steps(plan),
+      run: async (context) => {
+        await arm.train(study, context);
+        return answersOfRuns([join(dir, of)], study.dataset, "validation", context);
+      },
+    };
+  }
+
+  /** Baseline and every arm on a part of the labels; the columns that lose theirs are unlabelled ones. */
+  private curvePoint(count: number): Cell[] {
+    const prefix = curvePrefix(count);
+    const dataset = withTrainingColumns(this.data.dataset, count, ONE_SEED);
+    const study: Study = { ...this.study(ONE_SEED), dataset, dir: join(this.out, "runs", prefix) };
+    const baseline = this.scoring(
+      `${prefix}/baselines`,
+      [],
+      (context) => baselineResults(this.plan, dataset, null, "validation", context),
+      BASELINE_COST,
+    );
+    return [baseline, ...ARMS.map((arm) => this.arm(arm, study, prefix))];
+  }
+
+  private scoring(
+    key: string,
+    needs: string[],
+    run: (context: CellContext) => Promise<unknown>,
+    cost = 10,
+  ): Cell {
+    return { key, needs, cost, run };
+  }
+}
+
+/** By the baseline's name. */
+async function baselineResults(
+  { ngrams }: LearnPlan,
+  dataset: Dataset,
+  cpa: Dataset | null,
+  split: ScoredSplit,
+  { signal, onProgress }: CellContext,
+): Promise<Record<string, SystemResult>> {
+  const options = { features: ngrams, ...(cpa ? { cpa } : {}) };
+  const results: Record<string, SystemResult> = {};
+  for (const { name, specialist, cpuSeconds } of await trainBaselines(dataset, options, { signal })) {
+    const head = specialistHead(name, dataset.task, specialist);
+    const answers = await answersOf([head], dataset, split, { signal, onProgress });
+    const { tau } = specialist.learned;
+    results[name] = { ...answers, tau, parameters: parametersOf(specialist), cpuSeconds };
+  }
+  return results;
+}
+
+export function baselinesKey(split: ScoredSplit): string {
+  return split === "test" ? "test/baselines" : "baselines";
+}
+
+export function armKey(id: string, seed: number, split: ScoredSplit): string {
+  return `${split === "test" ? "test/" : ""}seed-${seed}/${id}`;
+}
+
+export function ensembleKey(id: string, seeds: number, split: ScoredSplit): string {
+  return `${split === "test" ? "test/" : ""}ensemble-${seeds}/${id}`;
+}
+
+export function ablationKey(name: string): string {
+  return `ablations/${name.replace(/[^a-z0-9]+/gi, "-")}`;
+}
+
+export function curvePrefix(count: number): string {
+  return `curve-${count}`;
+}

@@ -1,0 +1,117 @@
+import type { SerialiserOptions } from "../../data/serialise.js";
+import type { AnnotatorOptions } from "../../model/index.js";
+import type { NgramSpecialistOptions } from "../../specialists/index.js";
+import type { DistillOptions } from "../../train/distill.js";
+import type { SupervisedOptions } from "../../train/supervised.js";
+
+/** The recipe of one trained model: whatever is not named has its default. */
+export interface Recipe {
+  model: Omit<AnnotatorOptions, "labels" | "numLabels">;
+  serialise: SerialiserOptions;
+  train: SupervisedOptions;
+}
+
+/** What the distilled model learns from, beside the labels. */
+export type TeacherName = "ngram" | "stacked" | "labels";
+
+/** The recipe with one thing changed. */
+export interface Ablation {
+  name: string;
+  /** Which model is trained with the change. */
+  of: "labels" | "distilled";
+  model?: Partial<Recipe["model"]>;
+  serialise?: SerialiserOptions;
+  train?: SupervisedOptions;
+  teachers?: TeacherName[];
+}
+
+export interface LearnPlan extends Recipe {
+  /** Of the distilled model, over `train`. */
+  distill: SupervisedOptions & DistillOptions;
+  /** "stacked" is left out where there is no CPA data. */
+  teachers: TeacherName[];
+  /** Features of the n-gram baselines. */
+  ngrams: Omit<NgramSpecialistOptions, "context" | "folds" | "tau">;
+  ablations: Ablation[];
+  /** Labelled columns of the learning curve; counts that training has not so many of are left out. */
+  curve: number[];
+}
+
+const RECIPE = {
+  model: {
+    archLayout: ["w2"],
+    dModel: 96,
+    headSize: 32,
+    channelMixRatio: 2,
+    ngrams: { buckets: 65_536, width: 48 },
+    pooling: ["mean", "max"],
+    columns: { positions: 16 },
+  },
+  serialise: {
+    form: "columns",
+    choose: "sampled",
+    maxTokens: 256,
+    maxContext: 8,
+    targetCells: 5,
+    cellBytes: 48,
+    contextCells: 2,
+    contextCellBytes: 24,
+  },
+} satisfies Omit<Recipe, "train">;
+
+const TRAIN = {
+  lr: 3e-3,
+  beta2: 0.98,
+  warmup: 30,
+  decay: "linear",
+  weightDecay: 0.05,
+  labelSmoothing: 0.05,
+  dropout: 0.1,
+  dropRate: 0.3,
+  ema: 0.995,
+  batchTokens: 6144,
+  validateEvery: 200,
+  saveEvery: 200,
+} satisfies SupervisedOptions;
+
+const ABLATIONS: Ablation[] = [
+  { name: "no context columns", of: "labels", serialise: { maxContext: 0 } },
+  { name: "no positions", of: "labels", model: { columns: {} } },
+  { name: "no n-gram embeddings", of: "labels", model: { ngrams: undefined } },
+  { name: "mean pooling", of: "labels", model: { pooling: ["mean"] } },
+  { name: "one block reversed", of: "labels", model: { archLayout: ["w1<w1"] } },
+  { name: "factored labels", of: "labels", model: { factorLabels: true } },
+  { name: "cells neither shuffled nor dropped", of: "labels", train: { augment: false } },
+  { name: "no own-column head", of: "labels", train: { ownWeight: 0 } },
+  { name: "no weight average", of: "labels", train: { ema: 0 } },
+  { name: "no label smoothing", of: "labels", train: { labelSmoothing: 0 } },
+  { name: "taught by the n-gram specialist alone", of: "distilled", teachers: ["ngram"] },
+  { name: "taught by the net alone", of: "distilled", teachers: ["labels"] },
+];
+
+/** The recipe of docs/learning.md; `quick`: small enough for a test, which shows that all works and nothing else. */
+export function learnPlan(quick: boolean): LearnPlan {
+  if (quick) return quickPlan();
+  return {
+    ...RECIPE,
+    train: { ...TRAIN, steps: 1400 },
+    distill: { steps: 2000, softShare: 0.6, temperature: 0.5 },
+    teachers: ["ngram", "stacked", "labels"],
+    ngrams: {},
+    ablations: ABLATIONS,
+    curve: [250, 500, 1000, 2000],
+  };
+}
+
+function quickPlan(): LearnPlan {
+  return {
+    model: { archLayout: ["w1"], dModel: 32, headSize: 16, columns: { heads: 2, positions: 4 } },
+    serialise: { form: "columns", maxTokens: 48, maxContext: 2, targetCells: 3, contextCells: 2 },
+    train: { steps: 12, batchRows: 16, lr: 5e-3, validateEvery: 6, saveEvery: 6 },
+    distill: { steps: 16 },
+    teachers: ["ngram", "labels"],
+    ngrams: { buckets: 4096 },
+    ablations: [{ name: "no context columns", of: "labels", serialise: { maxContext: 0 } }],
+    curve: [60, 120],
+  };
+}

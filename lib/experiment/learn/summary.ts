@@ -1,0 +1,177 @@
+import { HARD_LABELS } from "../../data/families.js";
+import { type ClassificationReport, classificationReport } from "../../data/metrics.js";
+import { mean } from "../../train/statistics.js";
+import type { CellRecord } from "../cells.js";
+import { type Estimate, estimate } from "../interval.js";
+import type { ScoredSplit, SystemResult } from "./answers.js";
+import { ARMS } from "./arms.js";
+import type { LearnExperiment, LearnResults } from "./experiment.js";
+import { ablationKey, armKey, baselinesKey, curvePrefix, ensembleKey, ONE_SEED } from "./learnCells.js";
+
+/** Where no label is known to be hard: this share of the labels, those that the best baseline without CPA reads worst. */
+const HARD_SHARE = 0.25;
+/** The simple baseline that a net has to beat. */
+const SIMPLE = "context, τ";
+
+export interface Scores {
+  micro: Estimate;
+  macro: Estimate;
+  /** Mean F1 over the hard labels. */
+  hard: Estimate;
+}
+
+export interface SystemRow extends Scores {
+  system: string;
+  /** What it learnt from. */
+  saw: string;
+  /** Mean; with everything that it was taught by. */
+  cpuMinutes: number;
+  parameters: number;
+  tau: number | null;
+}
+
+/** A change of the recipe beside the recipe, both with seed 0, on validation. */
+export interface AblationRow {
+  name: string;
+  of: string;
+  scores: Scores;
+  /** Macro F1, the change less the recipe. */
+  difference: number;
+}
+
+export interface CurvePoint {
+  columns: number;
+  system: string;
+  micro: number;
+  macro: number;
+}
+
+export interface ConfusionCounts {
+  system: string;
+  truth: number[];
+  predicted: number[];
+}
+
+export interface LearnReport {
+  data: string;
+  split: ScoredSplit;
+  seeds: number;
+  trainColumns: number;
+  labels: string[];
+  hard: string[];
+  systems: SystemRow[];
+  ablations: AblationRow[];
+  curve: CurvePoint[];
+  /** Of the simple baseline, and of the last arm's first seed. */
+  confusions: ConfusionCounts[];
+  cpuMinutes: number;
+}
+
+/** Everything that the report says, from the records of the cells. */
+export function summarise(
+  { seeds, split, plan }: Pick<LearnExperiment, "seeds" | "split" | "plan">,
+  { labels, trainColumns, records }: LearnResults,
+  data: string,
+): LearnReport {
+  const resultOf = (key: string) => records.get(key)!.result as SystemResult;
+  const baselines = (prefix: string) => records.get(prefix)!.result as Record<string, SystemResult>;
+  const validationBaselines = baselines(baselinesKey("validation"));
+  const hard = hardLabels(labels, validationBaselines[SIMPLE]!);
+  const scores = (results: readonly SystemResult[]) => scoresOf(results, labels, hard);
+  const numbers = Array.from({ length: seeds }, (_, seed) => seed);
+  const minutes = (id: string) => mean(numbers.map((seed) => minutesWithTeachers(records, id, seed, plan)));
+
+  const systems: SystemRow[] = Object.entries(baselines(baselinesKey(split))).map(([name, result]) => ({
+    system: `TF-IDF, ${name}`,
+    saw: name.includes("CPA") ? "labels, CPA labels" : "labels",
+    ...scores([result]),
+    cpuMinutes: result.cpuSeconds! / 60,
+    parameters: result.parameters,
+    tau: result.tau,
+  }));
+  for (const { id, title, saw } of ARMS) {
+    const results = numbers.map((seed) => resultOf(armKey(id, seed, split)));
+    const { parameters } = results[0]!;
+    const taus = results.map(({ tau }) => tau!);
+    const row = { system: title, saw: saw(plan), parameters, cpuMinutes: minutes(id) };
+    systems.push({ ...row, ...scores(results), tau: mean(taus) });
+    if (seeds < 2) continue;
+    const together = resultOf(ensembleKey(id, seeds, split));
+    systems.push({
+      ...row,
+      system: `${title}, ${seeds} together`,
+      ...scores([together]),
+      cpuMinutes: seeds * minutes(id),
+      parameters: together.parameters,
+      tau: null,
+    });
+  }
+
+  const ablations = plan.ablations.map(({ name, of }): AblationRow => {
+    const whole = scores([resultOf(armKey(of, ONE_SEED, "validation"))]);
+    const changed = scores([resultOf(ablationKey(name))]);
+    return { name, of, scores: changed, difference: changed.macro.mean - whole.macro.mean };
+  });
+
+  const curve: CurvePoint[] = [];
+  const point = (columns: number, system: string, result: SystemResult) => {
+    const { microF1, macroF1 } = classificationReport(result.truth, result.predicted, labels);
+    curve.push({ columns, system, micro: microF1, macro: macroF1 });
+  };
+  for (const count of plan.curve.filter((columns) => columns < trainColumns)) {
+    const prefix = curvePrefix(count);
+    point(count, `TF-IDF, ${SIMPLE}`, baselines(`${prefix}/baselines`)[SIMPLE]!);
+    for (const { id, title } of ARMS) point(count, title, resultOf(`${prefix}/${id}`));
+  }
+  point(trainColumns, `TF-IDF, ${SIMPLE}`, validationBaselines[SIMPLE]!);
+  for (const { id, title } of ARMS) point(trainColumns, title, resultOf(armKey(id, ONE_SEED, "validation")));
+
+  const last = ARMS.at(-1)!;
+  const confusions = [
+    { system: `TF-IDF, ${SIMPLE}`, ...baselines(baselinesKey(split))[SIMPLE]! },
+    { system: last.title, ...resultOf(armKey(last.id, 0, split)) },
+  ].map(({ system, truth, predicted }) => ({ system, truth, predicted }));
+  const cpuSeconds = [...records.values()].reduce((sum, record) => sum + record.cpuSeconds, 0);
+  const shared = { data, split, seeds, trainColumns, labels, hard };
+  return { ...shared, systems, ablations, curve, confusions, cpuMinutes: cpuSeconds / 60 };
+}
+
+/** Of an arm and of the arms that it needs. */
+function minutesWithTeachers(
+  records: ReadonlyMap<string, CellRecord>,
+  id: string,
+  seed: number,
+  plan: LearnExperiment["plan"],
+): number {
+  const arm = ARMS.find((each) => each.id === id)!;
+  const own = records.get(armKey(id, seed, "validation"))!.cpuSeconds / 60;
+  return arm.needs(plan).reduce((sum, other) => sum + minutesWithTeachers(records, other, seed, plan), own);
+}
+
+function scoresOf(
+  results: readonly SystemResult[],
+  labels: readonly string[],
+  hard: readonly string[],
+): Scores {
+  const reports = results.map(({ truth, predicted }) => classificationReport(truth, predicted, labels));
+  return {
+    micro: estimate(reports.map(({ microF1 }) => microF1)),
+    macro: estimate(reports.map(({ macroF1 }) => macroF1)),
+    hard: estimate(reports.map((report) => hardF1(report, hard))),
+  };
+}
+
+/** Over those of the labels that occur in truth or answers. */
+function hardF1({ perClass }: ClassificationReport, hard: readonly string[]): number {
+  const own = perClass.filter(({ label }) => hard.includes(label)).map(({ f1 }) => f1);
+  return own.length === 0 ? 0 : mean(own);
+}
+
+/** SOTAB's, else the quarter of the labels with the lowest F1 of a baseline on the validation columns. */
+export function hardLabels(labels: readonly string[], { truth, predicted }: SystemResult): string[] {
+  const listed = HARD_LABELS.filter((label) => labels.includes(label));
+  if (listed.length > 0) return listed;
+  const { perClass } = classificationReport(truth, predicted, labels);
+  const present = perClass.filter(({ support }) => support > 0).sort((a, b) => a.f1 - b.f1);
+  return present.slice(0, Math.max(1, Math.round(HARD_SHARE * present.length))).map(({ label }) => label);
+}

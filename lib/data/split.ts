@@ -24,12 +24,13 @@ export function splitTables(
 /**
  * The validation columns in two halves, no site of SOTAB's and no table in both: one to learn on, in place of the training columns, and one
  * to judge by. For what stands on models that know the training columns by heart.
+ * @param rest the halves change places
  */
-export function learnFromValidation(dataset: Dataset, seed: number): Dataset {
+export function learnFromValidation(dataset: Dataset, seed: number, rest = false): Dataset {
   const { validation, test } = dataset.splits;
   const sites = [...new Set(validation.map(({ table }) => siteOf(table)))].sort();
   new Random(seed, "halves").shuffle(sites);
   const learnt = new Set(sites.slice(0, Math.ceil(sites.length / 2)));
   const half = (first: boolean) => validation.filter(({ table }) => learnt.has(siteOf(table)) === first);
-  return { ...dataset, splits: { train: half(true), validation: half(false), test } };
+  return { ...dataset, splits: { train: half(!rest), validation: half(rest), test } };
 }

@@ -49,6 +49,7 @@ export async function writeLearnReport(dir: string, report: LearnReport): Promis
 function sections(report: LearnReport): Section[] {
   return [
     comparison(report),
+    ...(report.routings.length > 0 ? [routings(report)] : []),
     ...(report.ablations.length > 0 ? [ablations(report)] : []),
     curve(report),
     confusions(report),
@@ -96,6 +97,35 @@ function comparison({
       "CPU-minutes of a distilled net include its teachers'. τ, the steps that are kept and the recipe were chosen on validation." +
         (split === "validation" ? " These are the same columns, so figures are slightly flattered." : ""),
       `The whole experiment took ${cpuMinutes.toFixed(0)} CPU-minutes.`,
+    ],
+    pictures: [],
+  };
+}
+
+function routings({ routings: rows }: LearnReport): Section {
+  const ids = Object.keys(rows[0]!.rates);
+  return {
+    title: "What the swarm's routing brings",
+    table: {
+      headers: [
+        "specialists activated",
+        "micro F1",
+        "macro F1",
+        "hard labels",
+        "share of their time",
+        ...ids,
+      ],
+      rows: rows.map(({ routing, micro, macro, hard, work, rates }) => [
+        routing,
+        spread(micro),
+        spread(macro),
+        spread(hard),
+        spread(work),
+        ...ids.map((id) => rates[id]!),
+      ]),
+    },
+    notes: [
+      "Same weights in every line. The last columns: share of the columns that activate each specialist. Time: of all specialists on every column.",
     ],
     pictures: [],
   };

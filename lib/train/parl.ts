@@ -86,7 +86,9 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   checkForm(model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";
-  const columns = options.learnFrom === "train" ? dataset : learnFromValidation(dataset, options.seed);
+  const { learnFrom, seed } = options;
+  const columns =
+    learnFrom === "train" ? dataset : learnFromValidation(dataset, seed, learnFrom === "validation-rest");
   const data = await prepare(columns, labels, serialiser, options);
   const geometry = { ...(model ?? recorded?.model ?? first?.model.options ?? { preset: "tiny" }), labels };
   using cleanup = new Scope();

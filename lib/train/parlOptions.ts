@@ -163,10 +163,10 @@ export const parlOptions = z.strictObject({
     ),
   freezePrimary: z.boolean().default(false).describe("train the router alone, from the run in init"),
   learnFrom: z
-    .enum(["train", "validation"])
+    .enum(["train", "validation", "validation-rest"])
     .default("train")
     .describe(
-      "columns to learn on: training ones, or half of the validation sites, judged by the other half, for specialists that know the training columns by heart",
+      "columns to learn on: training ones, or half of the validation sites, judged by the other half (or the other way round), for specialists that know the training columns by heart",
     ),
   augment: z
     .boolean()

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { generateDataset } from "../../lib/data/generator.js";
 import { siteOf } from "../../lib/data/sotab.js";
 import type { LabelledColumn } from "../../lib/data/types.js";
+import type { SystemResult } from "../../lib/experiment/learn/answers.js";
 import { type LearnExperiment, runLearnExperiment } from "../../lib/experiment/learn/experiment.js";
 import { type LearnPlan, learnPlan } from "../../lib/experiment/learn/plan.js";
 import { withTrainingColumns } from "../../lib/experiment/learn/subset.js";
@@ -39,7 +40,8 @@ async function report(experiment: LearnExperiment): Promise<LearnReport> {
   const summary = summarise(experiment, await runLearnExperiment(experiment), "tiny");
   // Times are the only figures that differ between equal runs.
   const systems = summary.systems.map((row) => ({ ...row, cpuMinutes: 0 }));
-  return { ...summary, systems, cpuMinutes: 0 };
+  const routings = summary.routings.map((row) => ({ ...row, work: null as never }));
+  return { ...summary, systems, routings, cpuMinutes: 0 };
 }
 
 describe("the parts of the learning curve", () => {
@@ -79,6 +81,7 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     "net, labels alone, 2 together",
     "net, distilled",
     "net, distilled, 2 together",
+    "swarm",
   ]);
   const row = (system: string) => whole.systems.find((each) => each.system === system)!;
   expect(row("net, distilled").macro.values).toHaveLength(2);
@@ -90,6 +93,24 @@ test("the whole experiment, and that an interruption changes nothing of its repo
       expect(value).toBeGreaterThanOrEqual(0);
       expect(value).toBeLessThanOrEqual(1);
     }
+  // Every column is judged once, by the swarm that did not learn on its site; the router's line is the swarm's.
+  const { dataset: data } = await tinyTraining();
+  const records = await runLearnExperiment(tiny(out));
+  const judged = records.records.get("seed-1/swarm")!.result as SystemResult;
+  const truths = (labels: number[]) => labels.toSorted((a, b) => a - b);
+  const ids = data.splits.validation.map(({ label }) => data.labels.indexOf(label));
+  expect(truths(judged.truth)).toEqual(truths(ids));
+  const routing = (name: string) => whole.routings.find((each) => each.routing === name)!;
+  expect(whole.routings).toHaveLength(5);
+  expect(routing("the router's").macro).toEqual(row("swarm").macro);
+  const work = (name: string) => judged.routings![name]!.work;
+  expect([work("all on"), work("all off")]).toEqual([expect.closeTo(1, 9), 0]);
+  expect(routing("all on").rates).toEqual({ ngram: 1, stacked: 1, net: 1 });
+  const { rates } = routing("the router's, of other columns");
+  for (const [id, rate] of Object.entries(routing("the router's").rates))
+    expect(rates[id]).toBeCloseTo(rate, 9);
+  // The linear specialists know more than a net of twelve steps.
+  expect(routing("all on").macro.mean).toBeGreaterThan(routing("all off").macro.mean + 0.1);
   const [ablation] = whole.ablations as [LearnReport["ablations"][number]];
   expect(ablation.difference).toBeCloseTo(
     ablation.scores.macro.mean - row("net, labels alone").macro.values[0]!,
@@ -110,7 +131,14 @@ test("the whole experiment, and that an interruption changes nothing of its repo
 
   const broken = tiny(join(dir.path, "broken"), { seeds: 1 });
   const one = await report({ ...broken, out: join(dir.path, "one") });
-  for (const key of ["baselines", "seed-0/labels", "seed-0/distilled", "curve-80/distilled"]) {
+  for (const key of [
+    "baselines",
+    "specialists",
+    "seed-0/labels",
+    "seed-0/distilled",
+    "seed-0/swarm",
+    "curve-80/distilled",
+  ]) {
     const controller = new AbortController();
     const interrupted = report({
       ...broken,

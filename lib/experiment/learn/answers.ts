@@ -22,6 +22,20 @@ export interface SystemResult extends Answers {
   parameters: number;
   /** Of what is measured by itself; absent: the cell's. */
   cpuSeconds?: number;
+  /** Swarms: ids of the specialists, what each costs, and the answers under the router and under controls. */
+  specialists?: string[];
+  /** Milliseconds a column. */
+  times?: number[];
+  routings?: Record<string, RoutedAnswers>;
+}
+
+/** What a swarm says of the columns when its specialists are activated in one way. */
+export interface RoutedAnswers {
+  predicted: number[];
+  /** (n) share of the columns that activate each specialist. */
+  rates: number[];
+  /** Share of the time that all specialists take together. */
+  work: number;
 }
 
 /** The class with the largest mean probability. @throws AegirError ERR_DATA for labels that the heads do not know; ERR_ABORTED */

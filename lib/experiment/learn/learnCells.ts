@@ -5,12 +5,18 @@ import type { DataSource } from "../../train/dataSource.js";
 import { specialistHead } from "../../train/heads.js";
 import type { Cell, CellContext } from "../cells.js";
 import { answersOf, answersOfRuns, type ScoredSplit, type SystemResult } from "./answers.js";
-import { ARMS, type Arm, type Study } from "./arms.js";
+import type { Arm, Study } from "./arm.js";
+import { ARMS } from "./arms.js";
 import type { Ablation, LearnPlan } from "./plan.js";
+import { trainSpecialists } from "./specialistRuns.js";
 import { withTrainingColumns } from "./subset.js";
 
 /** Seconds that the n-gram baselines take, in steps of a net. */
 const BASELINE_COST = 300;
+/** Key of the linear specialists' part, and name of their folder. */
+export const SPECIALISTS = "specialists";
+/** Systems of one run, whose probabilities have a mean. */
+export const ENSEMBLES = ARMS.filter(({ answers }) => !answers);
 /** Of ablations and the learning curve, which are trained once. */
 export const ONE_SEED = 0;
 
@@ -32,6 +38,7 @@ export class LearnCells {
     const numbers = Array.from({ length: seeds }, (_, seed) => seed);
     const validation = [
       this.baselines("validation"),
+      this.specialists(this.study(0), SPECIALISTS, Object.keys(this.plan.specialists)),
       ...numbers.flatMap((seed) => ARMS.map((arm) => this.arm(arm, this.study(seed), `seed-${seed}`))),
       ...this.ensembles(seeds, "validation"),
       ...this.plan.ablations.map((ablation) => this.ablation(ablation)),
@@ -53,32 +60,47 @@ export class LearnCells {
   }
 
   private study(seed: number): Study {
-    return { plan: this.plan, seed, ...this.data, dir: join(this.out, "runs", `seed-${seed}`) };
+    const runs = join(this.out, "runs");
+    const [dir, specialists] = [join(runs, `seed-${seed}`), join(runs, SPECIALISTS)];
+    return { plan: this.plan, seed, ...this.data, dir, specialists };
+  }
+
+  private specialists(study: Study, key: string, names: readonly string[]): Cell {
+    const run = async (context: CellContext) => {
+      await trainSpecialists(study.specialists, names, study, context);
+      return null;
+    };
+    return this.scoring(key, [], run, BASELINE_COST * names.length);
   }
 
   private arm(arm: Arm, study: Study, prefix: string): Cell {
     return {
       key: `${prefix}/${arm.id}`,
-      needs: arm.needs(study.plan).map((id) => `${prefix}/${id}`),
+      needs: this.needsOf(arm, study.plan, prefix, prefix.startsWith("curve") ? `${prefix}/` : ""),
       cost: arm.steps(study.plan),
       run: async (context) => {
         await arm.train(study, context);
-        return answersOfRuns([join(study.dir, arm.id)], study.dataset, "validation", context);
+        return answersOfArm(arm, study, "validation", context);
       },
     };
   }
 
-  private armOnTest({ id }: Arm, seed: number): Cell {
-    const key = `seed-${seed}/${id}`;
-    const run = join(this.study(seed).dir, id);
+  /** @param own prefix of the specialists' key */
+  private needsOf(arm: Arm, plan: LearnPlan, prefix: string, own: string): string[] {
+    const specialists = arm.specialists(plan).length > 0 ? [own + SPECIALISTS] : [];
+    return [...specialists, ...arm.needs(plan).map((id) => `${prefix}/${id}`)];
+  }
+
+  private armOnTest(arm: Arm, seed: number): Cell {
+    const key = `seed-${seed}/${arm.id}`;
     return this.scoring(`test/${key}`, [key], (context) =>
-      answersOfRuns([run], this.data.dataset, "test", context),
+      answersOfArm(arm, this.study(seed), "test", context),
     );
   }
 
   private ensembles(seeds: number, split: ScoredSplit): Cell[] {
     if (seeds < 2) return [];
-    return ARMS.map(({ id }) => {
+    return ENSEMBLES.map(({ id }) => {
       const members = Array.from({ length: seeds }, (_, seed) => join(this.study(seed).dir, id));
       const needs = members.map((_, seed) => `seed-${seed}/${id}`);
       return this.scoring(ensembleKey(id, seeds, split), needs, (context) =>
@@ -114,7 +136,7 @@ export class LearnCells {
     const study: Study = { ...whole, plan, dir, labelsRun: join(whole.dir, "labels") };
     return {
       key,
-      needs: arm.needs(plan).map((id) => `seed-${ONE_SEED}/${id}`),
+      needs: this.needsOf(arm, plan, `seed-${ONE_SEED}`, ""),
       cost: arm.steps(plan),
       run: async (context) => {
         await arm.train(study, context);
@@ -127,14 +149,18 @@ export class LearnCells {
   private curvePoint(count: number): Cell[] {
     const prefix = curvePrefix(count);
     const dataset = withTrainingColumns(this.data.dataset, count, ONE_SEED);
-    const study: Study = { ...this.study(ONE_SEED), dataset, dir: join(this.out, "runs", prefix) };
+    const dir = join(this.out, "runs", prefix);
+    const study: Study = { ...this.study(ONE_SEED), dataset, dir, specialists: join(dir, SPECIALISTS) };
     const baseline = this.scoring(
       `${prefix}/baselines`,
       [],
       (context) => baselineResults(this.plan, dataset, null, "validation", context),
       BASELINE_COST,
     );
-    return [baseline, ...ARMS.map((arm) => this.arm(arm, study, prefix))];
+    const arms = ARMS.filter(({ onCurve }) => onCurve);
+    const names = [...new Set(arms.flatMap((arm) => arm.specialists(this.plan)))];
+    const specialists = this.specialists(study, `${prefix}/${SPECIALISTS}`, names);
+    return [baseline, specialists, ...arms.map((arm) => this.arm(arm, study, prefix))];
   }
 
   private scoring(
@@ -145,6 +171,16 @@ export class LearnCells {
   ): Cell {
     return { key, needs, cost, run };
   }
+}
+
+function answersOfArm(
+  { id, answers }: Arm,
+  study: Study,
+  split: ScoredSplit,
+  context: CellContext,
+): Promise<SystemResult> {
+  if (answers) return answers(study, split, context);
+  return answersOfRuns([join(study.dir, id)], study.dataset, split, context);
 }
 
 /** By the baseline's name. */

@@ -1,7 +1,8 @@
 import type { SerialiserOptions } from "../../data/serialise.js";
 import type { AnnotatorOptions } from "../../model/index.js";
-import type { NgramSpecialistOptions } from "../../specialists/index.js";
+import type { NgramSpecialistOptions, SpecialistKind } from "../../specialists/index.js";
 import type { DistillOptions } from "../../train/distill.js";
+import type { ParlOptions } from "../../train/parlOptions.js";
 import type { SupervisedOptions } from "../../train/supervised.js";
 
 /** The recipe of one trained model: whatever is not named has its default. */
@@ -32,6 +33,10 @@ export interface LearnPlan extends Recipe {
   teachers: TeacherName[];
   /** Features of the n-gram baselines. */
   ngrams: Omit<NgramSpecialistOptions, "context" | "folds" | "tau">;
+  /** Linear specialists, for teaching and for the swarm. */
+  specialists: Record<string, { kind: SpecialistKind; options?: object }>;
+  /** A small model that reads sequences, and how it learns to ask. */
+  swarm: { primary: Recipe; parl: ParlOptions };
   ablations: Ablation[];
   /** Labelled columns of the learning curve; counts that training has not so many of are left out. */
   curve: number[];
@@ -74,6 +79,31 @@ const TRAIN = {
   saveEvery: 200,
 } satisfies SupervisedOptions;
 
+const SPECIALISTS: LearnPlan["specialists"] = {
+  ngram: { kind: "ngram" },
+  own: { kind: "ngram", options: { context: false } },
+  format: { kind: "format" },
+  stacked: { kind: "stacked" },
+};
+
+const SWARM: LearnPlan["swarm"] = {
+  primary: {
+    model: { ...RECIPE.model, columns: undefined, pooling: ["mean", "max", "context"] },
+    serialise: { ...RECIPE.serialise, form: "sequence", choose: "relevant", maxContext: 5 },
+    train: { ...TRAIN, ema: 0, batchTokens: undefined, batchRows: 32, lr: 2.5e-3, steps: 400 },
+  },
+  parl: {
+    fuse: "outputs",
+    primaryLrScale: 0,
+    cost: 0.1,
+    steps: 150,
+    batchRows: 32,
+    validateEvery: 150,
+    saveEvery: 50,
+    keep: "last",
+  },
+};
+
 const ABLATIONS: Ablation[] = [
   { name: "no context columns", of: "labels", serialise: { maxContext: 0 } },
   { name: "no positions", of: "labels", model: { columns: {} } },
@@ -98,6 +128,8 @@ export function learnPlan(quick: boolean): LearnPlan {
     distill: { steps: 2000, softShare: 0.6, temperature: 0.5 },
     teachers: ["ngram", "stacked", "labels"],
     ngrams: {},
+    specialists: SPECIALISTS,
+    swarm: SWARM,
     ablations: ABLATIONS,
     curve: [250, 500, 1000, 2000],
   };
@@ -111,6 +143,23 @@ function quickPlan(): LearnPlan {
     distill: { steps: 16 },
     teachers: ["ngram", "labels"],
     ngrams: { buckets: 4096 },
+    specialists: { ngram: { kind: "ngram" }, stacked: { kind: "stacked" } },
+    swarm: {
+      primary: {
+        model: { archLayout: ["w2"], dModel: 32, headSize: 16 },
+        serialise: { maxTokens: 48, maxContext: 1, targetCells: 3 },
+        train: { steps: 8, batchRows: 16, validateEvery: 8, saveEvery: 8 },
+      },
+      parl: {
+        fuse: "outputs",
+        primaryLrScale: 0,
+        steps: 6,
+        batchRows: 8,
+        validateEvery: 6,
+        saveEvery: 3,
+        keep: "last",
+      },
+    },
     ablations: [{ name: "no context columns", of: "labels", serialise: { maxContext: 0 } }],
     curve: [60, 120],
   };

@@ -4,9 +4,19 @@ import { mean } from "../../train/statistics.js";
 import type { CellRecord } from "../cells.js";
 import { type Estimate, estimate } from "../interval.js";
 import type { ScoredSplit, SystemResult } from "./answers.js";
+import type { Arm } from "./arm.js";
 import { ARMS } from "./arms.js";
 import type { LearnExperiment, LearnResults } from "./experiment.js";
-import { ablationKey, armKey, baselinesKey, curvePrefix, ensembleKey, ONE_SEED } from "./learnCells.js";
+import {
+  ablationKey,
+  armKey,
+  baselinesKey,
+  curvePrefix,
+  ENSEMBLES,
+  ensembleKey,
+  ONE_SEED,
+  SPECIALISTS,
+} from "./learnCells.js";
 
 /** Where no label is known to be hard: this share of the labels, those that the best baseline without CPA reads worst. */
 const HARD_SHARE = 0.25;
@@ -39,6 +49,16 @@ export interface AblationRow {
   difference: number;
 }
 
+/** A swarm when its specialists are activated in one way, over seeds. */
+export interface RoutingRow extends Scores {
+  system: string;
+  routing: string;
+  /** Share of the columns that activate each specialist. */
+  rates: Record<string, number>;
+  /** Share of the specialists' time. */
+  work: Estimate;
+}
+
 export interface CurvePoint {
   columns: number;
   system: string;
@@ -62,6 +82,8 @@ export interface LearnReport {
   systems: SystemRow[];
   ablations: AblationRow[];
   curve: CurvePoint[];
+  /** Of the swarms. */
+  routings: RoutingRow[];
   /** Of the simple baseline, and of the last arm's first seed. */
   confusions: ConfusionCounts[];
   cpuMinutes: number;
@@ -92,10 +114,10 @@ export function summarise(
   for (const { id, title, saw } of ARMS) {
     const results = numbers.map((seed) => resultOf(armKey(id, seed, split)));
     const { parameters } = results[0]!;
-    const taus = results.map(({ tau }) => tau!);
+    const taus = results.map(({ tau }) => tau);
     const row = { system: title, saw: saw(plan), parameters, cpuMinutes: minutes(id) };
-    systems.push({ ...row, ...scores(results), tau: mean(taus) });
-    if (seeds < 2) continue;
+    systems.push({ ...row, ...scores(results), tau: taus.includes(null) ? null : mean(taus as number[]) });
+    if (seeds < 2 || !ENSEMBLES.some((arm) => arm.id === id)) continue;
     const together = resultOf(ensembleKey(id, seeds, split));
     systems.push({
       ...row,
@@ -107,6 +129,14 @@ export function summarise(
     });
   }
 
+  const routings = ARMS.flatMap(({ id, title }) =>
+    routingRows(
+      title,
+      numbers.map((seed) => resultOf(armKey(id, seed, split))),
+      scores,
+    ),
+  );
+
   const ablations = plan.ablations.map(({ name, of }): AblationRow => {
     const whole = scores([resultOf(armKey(of, ONE_SEED, "validation"))]);
     const changed = scores([resultOf(ablationKey(name))]);
@@ -114,6 +144,7 @@ export function summarise(
   });
 
   const curve: CurvePoint[] = [];
+  const onCurve = ARMS.filter((arm) => arm.onCurve);
   const point = (columns: number, system: string, result: SystemResult) => {
     const { microF1, macroF1 } = classificationReport(result.truth, result.predicted, labels);
     curve.push({ columns, system, micro: microF1, macro: macroF1 });
@@ -121,10 +152,11 @@ export function summarise(
   for (const count of plan.curve.filter((columns) => columns < trainColumns)) {
     const prefix = curvePrefix(count);
     point(count, `TF-IDF, ${SIMPLE}`, baselines(`${prefix}/baselines`)[SIMPLE]!);
-    for (const { id, title } of ARMS) point(count, title, resultOf(`${prefix}/${id}`));
+    for (const { id, title } of onCurve) point(count, title, resultOf(`${prefix}/${id}`));
   }
   point(trainColumns, `TF-IDF, ${SIMPLE}`, validationBaselines[SIMPLE]!);
-  for (const { id, title } of ARMS) point(trainColumns, title, resultOf(armKey(id, ONE_SEED, "validation")));
+  for (const { id, title } of onCurve)
+    point(trainColumns, title, resultOf(armKey(id, ONE_SEED, "validation")));
 
   const last = ARMS.at(-1)!;
   const confusions = [
@@ -133,10 +165,25 @@ export function summarise(
   ].map(({ system, truth, predicted }) => ({ system, truth, predicted }));
   const cpuSeconds = [...records.values()].reduce((sum, record) => sum + record.cpuSeconds, 0);
   const shared = { data, split, seeds, trainColumns, labels, hard };
-  return { ...shared, systems, ablations, curve, confusions, cpuMinutes: cpuSeconds / 60 };
+  return { ...shared, systems, ablations, curve, routings, confusions, cpuMinutes: cpuSeconds / 60 };
 }
 
-/** Of an arm and of the arms that it needs. */
+/** Of a swarm's results, seed by seed; none of other systems'. */
+function routingRows(
+  system: string,
+  results: readonly SystemResult[],
+  scores: (results: readonly SystemResult[]) => Scores,
+): RoutingRow[] {
+  const { specialists = [], routings = {} } = results[0]!;
+  return Object.keys(routings).map((routing) => {
+    const own = results.map((result) => ({ ...result, ...result.routings![routing]! }));
+    const rates = specialists.map((id, i): [string, number] => [id, mean(own.map((one) => one.rates[i]!))]);
+    const work = estimate(own.map((one) => one.work));
+    return { system, routing, ...scores(own), rates: Object.fromEntries(rates), work };
+  });
+}
+
+/** Of an arm, of the arms that it needs, and of the linear specialists where it reads any. */
 function minutesWithTeachers(
   records: ReadonlyMap<string, CellRecord>,
   id: string,
@@ -144,8 +191,15 @@ function minutesWithTeachers(
   plan: LearnExperiment["plan"],
 ): number {
   const arm = ARMS.find((each) => each.id === id)!;
-  const own = records.get(armKey(id, seed, "validation"))!.cpuSeconds / 60;
-  return arm.needs(plan).reduce((sum, other) => sum + minutesWithTeachers(records, other, seed, plan), own);
+  const minutesOf = (key: string) => records.get(key)!.cpuSeconds / 60;
+  const needed = armsNeeded(arm, plan);
+  const linear = needed.some((each) => each.specialists(plan).length > 0) ? minutesOf(SPECIALISTS) : 0;
+  return needed.reduce((sum, each) => sum + minutesOf(armKey(each.id, seed, "validation")), linear);
+}
+
+function armsNeeded(arm: Arm, plan: LearnExperiment["plan"]): Arm[] {
+  const needs = arm.needs(plan).map((id) => ARMS.find((each) => each.id === id)!);
+  return [...new Set([arm, ...needs.flatMap((each) => armsNeeded(each, plan))])];
 }
 
 function scoresOf(

@@ -1,0 +1,50 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Dataset } from "../../data/types.js";
+import type { DataSource } from "../../train/dataSource.js";
+import type { CellContext } from "../cells.js";
+import type { ScoredSplit, SystemResult } from "./answers.js";
+import type { LearnPlan, Recipe } from "./plan.js";
+
+/** The data of one training: all of it, or a part for the learning curve. */
+export interface Study {
+  plan: LearnPlan;
+  seed: number;
+  dataset: Dataset;
+  cpa: Dataset | null;
+  /** Tables that are read without their labels, beside those of `dataset`. */
+  unlabelled: readonly DataSource[];
+  /** Folder of its runs. */
+  dir: string;
+  /** Folder of the linear specialists' runs, which seeds share. */
+  specialists: string;
+  /** The run that teaches as "labels", where that is not the study's own. */
+  labelsRun?: string;
+}
+
+/** A system that is trained once a seed and leaves a run in `<study.dir>/<id>`, by which it is scored unless it has `answers`. */
+export interface Arm {
+  id: string;
+  title: string;
+  /** What it learns from. */
+  saw: (plan: LearnPlan) => string;
+  /** Arms whose runs it reads. */
+  needs: (plan: LearnPlan) => string[];
+  /** Linear specialists that it reads. */
+  specialists: (plan: LearnPlan) => string[];
+  /** Whether it is trained on parts of the labels too. */
+  onCurve: boolean;
+  steps: (plan: LearnPlan) => number;
+  train: (study: Study, context: CellContext) => Promise<void>;
+  answers?: (study: Study, split: ScoredSplit, context: CellContext) => Promise<SystemResult>;
+}
+
+/** What every training is given; one that began before goes on. */
+export function runSettings(
+  out: string,
+  { model, serialise }: Pick<Recipe, "model" | "serialise">,
+  { signal, onProgress }: CellContext,
+) {
+  const resume = existsSync(join(out, "config.json"));
+  return { model, serialise, out, resume, signal, onProgress };
+}

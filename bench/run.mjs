@@ -16,6 +16,7 @@ import { callCases } from "./calls.mjs";
 import { decodeCases } from "./decode.mjs";
 import { laneCases } from "./lanes.mjs";
 import { lossCases } from "./loss.mjs";
+import { ngramCases } from "./ngrams.mjs";
 import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
 import { scalingCases } from "./scaling.mjs";
@@ -26,6 +27,7 @@ import { wkv7FormCases } from "./wkv7.mjs";
 const cases = [
   ...operatorCases,
   ...wkv7FormCases,
+  ...ngramCases,
   ...lossCases,
   ...trainingCases,
   ...decodeCases,

@@ -11,6 +11,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "native/core/error.h"
 #include "native/cuda/table.h"
@@ -24,12 +26,45 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int64_t longestNgram = cuda::maxNgramSizes;
+// Rows of the table lie anywhere in memory: they are fetched this many n-grams ahead of their use.
+constexpr int64_t ahead = 24;
+// Tokens whose n-grams are hashed before their rows are read.
+constexpr int64_t blockTokens = 256;
+
+template <class T>
+void prefetchRow(const T* row, int64_t width) {
+  constexpr int64_t line = 64 / sizeof(T);
+  for (int64_t i = 0; i < width; i += line) __builtin_prefetch(row + i);
+}
 
 struct Ngrams {
   at::Tensor ids, history;
   SequenceLayout layout;
   std::vector<int64_t> sizes;
   int64_t buckets;
+
+  // visit(token, row) over the n-grams of sequences begin..end, with rows (buckets,width) on their way to the
+  // cache; `of` is the part of a row that is read, from its `first` value.
+  template <class T, class Visit>
+  void eachRow(int64_t begin, int64_t end, T* rows, int64_t width, int64_t first, int64_t of,
+               const Visit& visit) const {
+    std::vector<std::pair<int64_t, int64_t>> block;  // token, where its row begins
+    block.reserve(blockTokens * sizes.size());
+    const auto flush = [&] {
+      const auto count = static_cast<int64_t>(block.size());
+      for (int64_t e = 0; e < std::min(ahead, count); ++e) prefetchRow(rows + block[e].second + first, of);
+      for (int64_t e = 0; e < count; ++e) {
+        if (e + ahead < count) prefetchRow(rows + block[e + ahead].second + first, of);
+        visit(block[e].first, rows + block[e].second);
+      }
+      block.clear();
+    };
+    each(begin, end, [&](int64_t token, int64_t, int64_t bucket) {
+      if (block.size() == block.capacity()) flush();
+      block.emplace_back(token, bucket * width);
+    });
+    flush();
+  }
 
   // visit(token, index of the size, bucket) over the tokens of sequences begin..end.
   template <class Visit>
@@ -90,8 +125,7 @@ at::Tensor forward(const at::Tensor& table, const Ngrams& ngrams) {
     const scalar_t* rows = table.const_data_ptr<scalar_t>();
     scalar_t* out = output.mutable_data_ptr<scalar_t>();
     at::parallel_for(0, ngrams.layout.size(), 1, [&](int64_t begin, int64_t end) {
-      ngrams.each(begin, end, [&](int64_t token, int64_t, int64_t bucket) {
-        const scalar_t* row = rows + bucket * width;
+      ngrams.eachRow(begin, end, rows, width, 0, width, [&](int64_t token, const scalar_t* row) {
         scalar_t* sum = out + token * width;
         for (int64_t i = 0; i < width; ++i) sum[i] += row[i];
       });
@@ -108,9 +142,10 @@ at::Tensor backward(const at::Tensor& gradOutput, const Ngrams& ngrams) {
     const scalar_t* given = gradOutput.const_data_ptr<scalar_t>();
     scalar_t* rows = grad.mutable_data_ptr<scalar_t>();
     at::parallel_for(0, width, (width + 1) / 2, [&](int64_t first, int64_t last) {
-      ngrams.each(0, ngrams.layout.size(), [&](int64_t token, int64_t, int64_t bucket) {
-        for (int64_t i = first; i < last; ++i) rows[bucket * width + i] += given[token * width + i];
-      });
+      const auto add = [&](int64_t token, scalar_t* row) {
+        for (int64_t i = first; i < last; ++i) row[i] += given[token * width + i];
+      };
+      ngrams.eachRow(0, ngrams.layout.size(), rows, width, first, last - first, add);
     });
   });
   return grad;

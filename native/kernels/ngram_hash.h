@@ -40,7 +40,9 @@ void eachNgram(const Ids& ids, int64_t t, const std::vector<int64_t>& sizes, uin
       if (id < 0) return;
       hash += (static_cast<uint64_t>(id) + 1) * power;
     }
-    const uint64_t bucket = mixBits(hash + static_cast<uint64_t>(sizes[j]) * hashBase) % buckets;
+    const uint64_t mixed = mixBits(hash + static_cast<uint64_t>(sizes[j]) * hashBase);
+    // A division takes as long as the rest of the hash.
+    const uint64_t bucket = (buckets & (buckets - 1)) == 0 ? mixed & (buckets - 1) : mixed % buckets;
     visit(static_cast<int64_t>(j), static_cast<int64_t>(bucket));
   }
 }

@@ -39,7 +39,8 @@ export function addModelOptions(command: Command): Command {
       "--pooling <name,…>",
       "what the head reads: mean, max (of the column), context (default: mean)",
       (text) => text.split(","),
-    );
+    )
+    .option("--pool-norm", "normalise each of these over its channels: learns several times faster");
 }
 
 /** Model options as given; undefined where none was. */
@@ -56,9 +57,10 @@ export function modelFrom(options: {
   columnPositions?: number;
   factorLabels?: boolean;
   pooling?: AnnotatorOptions["pooling"];
+  poolNorm?: boolean;
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
   const { preset, layout, dModel, headSize, channelMixRatio, ngrams, ngramWidth: width, pooling } = options;
-  const { columns, columnHeads: heads, columnPositions: positions, factorLabels } = options;
+  const { columns, columnHeads: heads, columnPositions: positions, factorLabels, poolNorm } = options;
   const given = defined({
     preset,
     archLayout: layout,
@@ -69,6 +71,7 @@ export function modelFrom(options: {
     columns: columns ? defined({ heads, positions }) : undefined,
     factorLabels,
     pooling,
+    poolNorm,
   });
   if (Object.keys(given).length === 0) return undefined;
   return layout === undefined ? { preset: "tiny", ...given } : given;

@@ -43,6 +43,17 @@ export async function readCsvFolder(dir: string, options: { task: Task; seed: nu
   };
 }
 
+/** Every CSV file of a folder, by name. @throws AegirError ERR_DATA for a file that cannot be read */
+export async function readCsvFiles(dir: string): Promise<Table[]> {
+  const names = (await readdir(dir)).filter((name) => /\.csv$/i.test(name)).sort();
+  const tables: Table[] = [];
+  for (const name of names) {
+    const { columns } = await readCsv(path.join(dir, name));
+    tables.push({ name, columns });
+  }
+  return tables;
+}
+
 function toLabelled({ table, column, mainColumn, label, domain }: GroundTruthRow): LabelledColumn {
   return {
     table,

@@ -3,9 +3,9 @@ import path from "node:path";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
-import { LABELS_FILE, readCsvFolder } from "./csvFolder.js";
+import { LABELS_FILE, readCsvFiles, readCsvFolder } from "./csvFolder.js";
 import { isSotabFolder, readSotab } from "./sotab.js";
-import type { Dataset } from "./types.js";
+import type { Dataset, Table } from "./types.js";
 
 const openOptions = z.strictObject({
   task: z.enum(["cta", "cpa"]).default("cta"),
@@ -35,4 +35,12 @@ export async function openDataset(dir: string, options: OpenOptions = {}): Promi
     "ERR_DATA",
     `${dir}: no labelled tables; expected CSV files with a ${LABELS_FILE}, or SOTAB's layout (Train, Validation and Test folders with ground-truth CSVs beside them)`,
   );
+}
+
+/** The tables of a folder of CSV files without a `labels.csv`; null where it is none. @throws AegirError ERR_DATA for a file that cannot be read */
+export async function openUnlabelled(dir: string): Promise<Table[] | null> {
+  if (!existsSync(dir) || !statSync(dir).isDirectory() || existsSync(path.join(dir, LABELS_FILE)))
+    return null;
+  const tables = await readCsvFiles(dir);
+  return tables.length > 0 ? tables : null;
 }

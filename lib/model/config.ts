@@ -95,6 +95,11 @@ const annotatorSchema = z.strictObject({
     .readonly()
     .default(["mean"]),
   /**
+   * Brings each of these to mean 0 and variance 1 over its channels. A mean over many tokens is nearly the same for all columns; normalised, it is
+   * learnt from several times faster.
+   */
+  poolNorm: z.boolean().default(false),
+  /**
    * Column-wise: each column of a table is a sequence of its own, encoded once, and attention over the embeddings of the table's
    * other columns stands before the classifier. Default: none.
    */
@@ -127,6 +132,7 @@ export interface ResolvedBackbone {
 export interface ResolvedAnnotator extends ResolvedBackbone {
   labels: string[];
   pooling: Pooling[];
+  poolNorm?: true;
   columns?: ColumnsConfig;
   factorLabels?: true;
 }
@@ -158,7 +164,7 @@ export function resolveCausalLM(options: CausalLMOptions): ResolvedBackbone {
 /** Checks and completes the options of an annotation model. @throws AegirError ERR_CONFIG */
 export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   const parsed = parseOptions("model options", annotatorSchema, options);
-  const { labels, numLabels, pooling, columns, factorLabels, ...given } = parsed;
+  const { labels, numLabels, pooling, poolNorm, columns, factorLabels, ...given } = parsed;
   if (labels && numLabels !== undefined && labels.length !== numLabels) {
     throw new AegirError(
       "ERR_CONFIG",
@@ -194,6 +200,7 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
     labels: [...names],
     pooling: [...pooling],
     // Absent where off, as in runs that were saved before there was the option.
+    ...(poolNorm ? { poolNorm } : {}),
     ...(columns ? { columns } : {}),
     ...(factorLabels ? { factorLabels } : {}),
   };
@@ -311,9 +318,10 @@ export function nativeBackbone(model: ResolvedBackbone): BackboneConfig {
 }
 
 export function nativeAnnotator(model: ResolvedAnnotator): AnnotatorConfig {
-  const { labels, pooling, columns, factorLabels } = model;
+  const { labels, pooling, poolNorm, columns, factorLabels } = model;
   const factors = factorLabels ? labelFactors(labels) : undefined;
-  return { ...nativeBackbone(model), numLabels: labels.length, pooling, columns, labelFactors: factors };
+  const head = { numLabels: labels.length, pooling, poolNorm, columns, labelFactors: factors };
+  return { ...nativeBackbone(model), ...head };
 }
 
 function hidden(model: ResolvedBackbone, stage: number, code: BlockSpec["code"]): number {

@@ -280,6 +280,8 @@ export type Pooling = "mean" | "max" | "context";
 export interface AnnotatorConfig extends BackboneConfig {
   /** What the head reads side by side: mean or max over poolMask, "context": the mean over the other tokens. */
   pooling: Pooling[];
+  /** Each of these is brought to mean 0 and variance 1 over its channels; absent: false. */
+  poolNorm?: boolean;
   numLabels: number;
   /** Attention over a table's columns, each encoded as one sequence; absent: none. */
   columns?: ColumnsConfig;

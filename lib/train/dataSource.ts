@@ -2,8 +2,8 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { type GeneratorOptions, generateDataset, generatorOptions } from "../data/generator.js";
-import { openDataset } from "../data/open.js";
-import type { Dataset, Task } from "../data/types.js";
+import { openDataset, openUnlabelled } from "../data/open.js";
+import type { Dataset, Table, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { readRunConfig } from "./runFolder.js";
 
@@ -33,6 +33,14 @@ export async function openDataSource(source: DataSource): Promise<Dataset> {
   if (source.kind === "generated") return generateDataset(source.options);
   const { dir, task, trainFile } = source;
   return openDataset(dir, { task, trainFile });
+}
+
+/** The training tables of labelled data, or every CSV file of a folder without labels. @throws AegirError ERR_DATA where there are none */
+export async function openTables(source: DataSource): Promise<Table[]> {
+  const unlabelled = source.kind === "folder" ? await openUnlabelled(source.dir) : null;
+  if (unlabelled) return unlabelled;
+  const { splits, tables } = await openDataSource(source);
+  return [...new Set(splits.train.map(({ table }) => table))].map((name) => tables.get(name)!);
 }
 
 /** The recorded source of a run's data. @throws AegirError ERR_CONFIG where the run was given its data in memory */

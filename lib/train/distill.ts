@@ -1,9 +1,10 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { siteOf } from "../data/sotab.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
-import { type DataSource, openDataSource } from "./dataSource.js";
+import { type DataSource, openTables } from "./dataSource.js";
 import { defined } from "./defined.js";
 import { trainableLabels } from "./examples.js";
 import { type Head, meanProbabilities } from "./heads.js";
@@ -27,7 +28,10 @@ export type DistillOptions = z.input<typeof distillOptions>;
 export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions {
   /** Their mean is what is learnt; of the task and the labels of the data. */
   teachers: readonly Head[];
-  /** Tables beside the data's own, whose training columns get no label but the teachers'. */
+  /**
+   * Tables beside the data's own, whose columns get no label but the teachers': of labelled data the training tables, or every CSV file of a
+   * folder that has no labels.
+   */
   unlabelled?: readonly DataSource[];
 }
 
@@ -43,7 +47,7 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
   const { dataset, signal, onProgress } = rest;
   checkTeachers(teachers, dataset);
-  const columns = unlabelledColumns(dataset, await Promise.all(unlabelled.map(openDataSource)));
+  const columns = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
   if (columns.length === 0)
     throw new AegirError(
       "ERR_DATA",
@@ -85,9 +89,9 @@ function checkTeachers(teachers: readonly Head[], dataset: Dataset): void {
 
 /**
  * Every column without a training label, of the training tables of the data and of others, but for tables whose name or site is held out
- * for validation or test; of several tables of one name, the first. For CPA paired with the first column of its table.
+ * for validation or test; of several tables of one name and content, the first. For CPA paired with the first column of its table.
  */
-export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]): ColumnRef[] {
+export function unlabelledColumns(dataset: Dataset, others: readonly Table[]): ColumnRef[] {
   const labelled = new Map<string, Set<number>>();
   for (const { table, column } of dataset.splits.train) {
     const known = labelled.get(table);
@@ -98,16 +102,24 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Dataset[]):
     [...dataset.splits.validation, ...dataset.splits.test].flatMap(({ table }) => [table, siteOf(table)]),
   );
   const apart = (name: string) => !held.has(name) && !held.has(siteOf(name));
+  const own = [...labelled.keys()].map((name) => dataset.tables.get(name)!);
   const tables = new Map<string, Table>();
-  for (const name of labelled.keys()) if (apart(name)) tables.set(name, dataset.tables.get(name)!);
-  for (const other of others)
-    for (const { table } of other.splits.train)
-      if (apart(table) && !tables.has(table)) tables.set(table, other.tables.get(table)!);
+  for (const table of [...own, ...others]) {
+    const key = contentKey(table);
+    if (apart(table.name) && !tables.has(key)) tables.set(key, table);
+  }
   const subject = dataset.task === "cpa" ? { mainColumn: 0 } : {};
-  return [...tables].flatMap(([name, table]) =>
+  return [...tables.values()].flatMap((table) =>
     [...table.columns.entries()].flatMap(([column, { cells }]) => {
-      const takes = !labelled.get(name)?.has(column) && cells.some((cell) => cell.trim() !== "");
+      const known = table === dataset.tables.get(table.name) ? labelled.get(table.name) : undefined;
+      const takes = !known?.has(column) && cells.some((cell) => cell.trim() !== "");
       return takes && !(dataset.task === "cpa" && column === 0) ? [{ table, column, ...subject }] : [];
     }),
   );
+}
+
+/** Other folders may have tables of the same names. */
+function contentKey({ name, columns }: Table): string {
+  const hash = createHash("sha256").update(JSON.stringify(columns.map(({ cells }) => cells)));
+  return `${name} ${hash.digest("base64")}`;
 }

@@ -25,13 +25,13 @@ export async function initialiseFrom(model: AegirForColumnAnnotation, dir: strin
     );
   }
   const { groups } = await loadCheckpoint(await bestWeightsDir(dir), { only: ["model"] });
-  const same = (what: "labels" | "pooling" | "columns" | "factorLabels") =>
+  const same = (what: "labels" | "pooling" | "poolNorm" | "columns" | "factorLabels") =>
     "labels" in source && firstDifference(source[what], model.options[what]) === null;
   const sameHead = same("labels") && same("factorLabels");
   const keepsOwn = (name: string) =>
     (/^(classifier|ownClassifier)\./.test(name) && !sameHead) ||
     (name.startsWith("columns.") && !same("columns")) ||
-    (name.startsWith("pooler.") && !same("pooling"));
+    (name.startsWith("pooler.") && !(same("pooling") && same("poolNorm")));
   const weights = storeModule(model.native);
   let copied = 0;
   for (const [name, tensor] of groups.model!) {
@@ -57,6 +57,7 @@ function backbone(options: ResolvedBackbone | ResolvedAnnotator): Partial<Resolv
     labels: _,
     init: __,
     pooling: ___,
+    poolNorm: ______,
     columns: ____,
     factorLabels: _____,
     ...rest

@@ -152,6 +152,7 @@ std::vector<std::vector<int64_t>> labelFactorsField(const Napi::Object& object) 
 model::HeadConfig headConfig(const Napi::Object& object, int64_t dModel) {
   model::HeadConfig head{integerField(object, "numLabels", 1), poolingField(object),
                          labelFactorsField(object)};
+  head.poolNorm = boolField(object, "poolNorm", false);
   if (isAbsent(object.Get("columns"))) return head;
   const auto columns = objectArg(object.Get("columns"), "columns");
   head.columnHeads = integerField(columns, "heads", 1);

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
@@ -103,7 +104,7 @@ at::Tensor withResidual(const at::Tensor& value, const at::Tensor& residual, con
 
 ColumnAnnotation::ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
                                    const HeadConfig& head)
-    : Model(context, config), pooling_(head.pooling) {
+    : Model(context, config), pooling_(head.pooling), poolNorm_(head.poolNorm) {
   const int64_t d = config->stages[0].dModel, in = d * static_cast<int64_t>(pooling_.size());
   const auto labelHead = [&](const char* name) {
     return register_module(name, std::make_shared<LabelHead>(context, d, head.numLabels, head.factors));
@@ -153,7 +154,10 @@ at::Tensor ColumnAnnotation::summary(const at::Tensor& hidden, const Prefix& pre
 void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
                             ModelOutput& output) {
   std::vector<at::Tensor> summaries;
-  for (const auto pooling : pooling_) summaries.push_back(summary(backbone.hidden, prefix, pooling));
+  for (const auto pooling : pooling_) {
+    const auto own = summary(backbone.hidden, prefix, pooling);
+    summaries.push_back(poolNorm_ ? at::layer_norm(own, {own.size(1)}) : own);
+  }
   output.pooled = at::tanh(pooler_->forward(summaries.size() == 1 ? summaries[0] : at::cat(summaries, 1)));
   if (attention_) {
     const auto& table = prefix.table;

@@ -100,9 +100,11 @@ struct HeadConfig {
   std::vector<std::vector<int64_t>> factors;
   // Column-wise: heads of the attention over a table's columns, and learned positions; 0 heads: none.
   int64_t columnHeads = 0, columnPositions = 0;
+  // Each summary is brought to mean 0 and variance 1 over its channels.
+  bool poolNorm = false;
 };
 
-// One label a sequence: summaries side by side -> tanh pooler -> (+ headResidual) -> classifier ->
+// One label a sequence: summaries (normalised) side by side -> tanh pooler -> (+ headResidual) -> classifier
 // (+ logitResidual). Column-wise, one label a target: the pooler's output is the column's embedding, and
 // attention over the table's other columns stands before the classifier; an own-column head reads the target's
 // embedding alone.
@@ -122,6 +124,7 @@ class ColumnAnnotation : public Model {
   std::shared_ptr<Linear> pooler_;
   std::shared_ptr<LabelHead> classifier_, ownClassifier_;
   std::shared_ptr<ColumnAttention> attention_;  // or null
+  bool poolNorm_;
 };
 
 }  // namespace aegir::model

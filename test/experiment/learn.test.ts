@@ -213,7 +213,7 @@ test("no held-out table or site of SOTAB teaches, or is read without labels", as
   const { train, validation, test: tested } = dataset.splits;
   const held = new Set([...validation, ...tested].flatMap(({ table }) => [table, siteOf(table)]));
   const heldOut = (name: string) => held.has(name) || held.has(siteOf(name));
-  const columns = unlabelledColumns(dataset, [dataset, cpa]);
+  const columns = unlabelledColumns(dataset, [...dataset.tables.values(), ...cpa.tables.values()]);
   expect(columns.length).toBeGreaterThan(1000);
   expect(columns.filter(({ table }) => heldOut(table.name))).toEqual([]);
   const taught = withoutHeldOutSites(cpa, dataset);

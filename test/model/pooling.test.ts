@@ -19,8 +19,12 @@ async function logitsOf(model: AegirForColumnAnnotation, ids: number[][], poolMa
 }
 
 /** The weights of a model that pools by the mean, in one that pools by mean and maximum: `share` of them on the maximum. */
-function meanMaxLike(mean: AegirForColumnAnnotation, share: number): AegirForColumnAnnotation {
-  const both = new AegirForColumnAnnotation({ ...geometry, pooling: ["mean", "max"] });
+function meanMaxLike(
+  mean: AegirForColumnAnnotation,
+  share: number,
+  poolNorm = false,
+): AegirForColumnAnnotation {
+  const both = new AegirForColumnAnnotation({ ...geometry, pooling: ["mean", "max"], poolNorm });
   const weights = mean.stateDict();
   const own = weights["pooler.weight"]!;
   const [onMean, onMax] = [own.mul(1 - share), own.mul(share)];
@@ -72,8 +76,34 @@ describe("pooling", () => {
     dispose(nothing, wide, own, others, all, ...Object.values(weights));
   });
 
-  it("has the gradient of finite differences", async () => {
-    const both = meanMaxLike(mean, 0.5);
+  it("normalised sees neither length nor common part of a summary", async () => {
+    const seen = new AegirForColumnAnnotation({ ...geometry, poolNorm: true }, { seed: 5 });
+    expect(seen.weightsHash()).toBe(mean.weightsHash());
+    const weights = mean.stateDict();
+    const name = "backbone.stage0.encoder.norm";
+    const [gain, bias] = [weights[`${name}.gain`]!.clone(), weights[`${name}.bias`]!.clone()];
+    const [long, shifted] = [gain.mul(300), bias.add(7)];
+    const before = [await logitsOf(seen, rows), await logitsOf(mean, rows)] as const;
+    const changed = { ...weights, [`${name}.gain`]: long, [`${name}.bias`]: shifted };
+    for (const model of [seen, mean]) model.loadStateDict(changed);
+    // The epsilon of the norm tells lengths apart a little.
+    expectClose(await logitsOf(seen, rows), before[0], "logits", 1e-3);
+    const most = Math.max(...(await logitsOf(mean, rows)).map((z, i) => Math.abs(z - before[1][i]!)));
+    expect(most).toBeGreaterThan(0.1);
+    for (const model of [seen, mean])
+      model.loadStateDict({ ...weights, [`${name}.gain`]: gain, [`${name}.bias`]: bias });
+    // Of one token the hidden vector is the output of a norm already, but for that norm's epsilon: embeddings begin small.
+    const one = native().Tensor.fromData(
+      rows.flatMap(() => [0, 0, 1, 0]),
+      [3, 4],
+      "bool",
+    );
+    expectClose(await logitsOf(seen, rows, one), await logitsOf(mean, rows, one), "logits", 1e-2);
+    dispose(seen, gain, bias, long, shifted, one, ...Object.values(weights));
+  });
+
+  it.each([false, true])("has the gradient of finite differences, normalised: %s", async (poolNorm) => {
+    const both = meanMaxLike(mean, 0.5, poolNorm);
     const labels = indexTensor([0, 3, 1]);
     const inputIds = idTensor(rows);
     const lossOf = async (grad: boolean) => {

@@ -1,8 +1,9 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Serialiser } from "../../lib/data/serialise.js";
 import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
-import { generatedSource } from "../../lib/train/dataSource.js";
+import { folderSource, generatedSource, openTables } from "../../lib/train/dataSource.js";
 import { defined } from "../../lib/train/defined.js";
 import { distill, unlabelledColumns } from "../../lib/train/distill.js";
 import { type Head, meanProbabilities } from "../../lib/train/heads.js";
@@ -27,7 +28,34 @@ function setOf(
 }
 const at = (table: string, column = 0): LabelledColumn => ({ table, column, label: "x" });
 
+function trainingTables({ splits, tables }: Dataset): Table[] {
+  return splits.train.map(({ table }) => tables.get(table)!);
+}
+
 describe("distillation", () => {
+  test("reads every CSV file of a folder without labels, of other content than its own tables of that name", async () => {
+    await using dir = await folder();
+    await writeFile(join(dir.path, "a.csv"), "city\nLyon\nNice\n");
+    await writeFile(join(dir.path, "b.csv"), "name,age\nAda,36\nAlan,41\n");
+    await writeFile(join(dir.path, "held.csv"), "x\n1\n2\n");
+    const tables = await openTables(folderSource(dir.path));
+    expect(tables.map(({ name, columns }) => [name, columns.length])).toEqual([
+      ["a.csv", 1],
+      ["b.csv", 2],
+      ["held.csv", 1],
+    ]);
+    const dataset = setOf({ train: [at("a.csv")], validation: [at("held.csv")] }, ["a.csv", "held.csv"]);
+    const again = dataset.tables.get("a.csv")!;
+    const found = unlabelledColumns(dataset, [...tables, again]);
+    expect(found.map(({ table, column }) => [table.columns[column]!.cells.join(), column])).toEqual([
+      [again.columns[1]!.cells.join(), 1],
+      ["Lyon,Nice", 0],
+      ["Ada,Alan", 0],
+      ["36,41", 1],
+    ]);
+    await expect(openTables(folderSource(join(dir.path, "none")))).rejects.toThrow(/no such folder/);
+  });
+
   test("learns from no column that has a label, and from no table or site of validation and test", () => {
     const names = [
       "Book_a.com_May2020_CTA.json.gz",
@@ -46,7 +74,10 @@ describe("distillation", () => {
       ...others,
       "unseen",
     ]);
-    const found = unlabelledColumns(dataset, [other]).map(({ table, column }) => [table.name, column]);
+    const found = unlabelledColumns(dataset, trainingTables(other)).map(({ table, column }) => [
+      table.name,
+      column,
+    ]);
     expect(found).toEqual([
       [train, 1],
       [others[3], 0],
@@ -72,7 +103,10 @@ describe("distillation", () => {
       names,
     );
     for (const others of [[], [dataset]]) {
-      const found = unlabelledColumns(dataset, others).map(({ table, column }) => [table.name, column]);
+      const found = unlabelledColumns(dataset, others.flatMap(trainingTables)).map(({ table, column }) => [
+        table.name,
+        column,
+      ]);
       expect(found).toEqual([[train, 1]]);
     }
   });

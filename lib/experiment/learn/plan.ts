@@ -50,6 +50,7 @@ const RECIPE = {
     channelMixRatio: 2,
     ngrams: { buckets: 65_536, width: 48 },
     pooling: ["mean", "max"],
+    poolNorm: true,
     columns: { positions: 16 },
   },
   serialise: {
@@ -108,6 +109,7 @@ const ABLATIONS: Ablation[] = [
   { name: "no context columns", of: "labels", serialise: { maxContext: 0 } },
   { name: "no positions", of: "labels", model: { columns: {} } },
   { name: "no n-gram embeddings", of: "labels", model: { ngrams: undefined } },
+  { name: "pooled values not normalised", of: "labels", model: { poolNorm: false } },
   { name: "mean pooling", of: "labels", model: { pooling: ["mean"] } },
   { name: "one block reversed", of: "labels", model: { archLayout: ["w1<w1"] } },
   { name: "factored labels", of: "labels", model: { factorLabels: true } },

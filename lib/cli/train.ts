@@ -15,7 +15,12 @@ import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
 import { readRunConfig } from "../train/runFolder.js";
 import { trainSpecialist } from "../train/specialistRun.js";
-import { supervisedOptions, type TrainedAnnotator, trainSupervised } from "../train/supervised.js";
+import {
+  type AlsoTask,
+  supervisedOptions,
+  type TrainedAnnotator,
+  trainSupervised,
+} from "../train/supervised.js";
 import { Scope } from "../train/tensors.js";
 import { addDataOptions, type DataFlags, sourceFrom } from "./dataOptions.js";
 import { withInterrupt } from "./interrupt.js";
@@ -46,6 +51,36 @@ interface DistillFlags {
   unlabelledTask?: Task;
 }
 
+interface AlsoFlags {
+  also: DataSource[];
+}
+
+/** Multi-task learning. */
+const ALSO: [flags: string, description: string, parse: typeof alsoFlag, initial: DataSource[]] = [
+  "--also <task=dir>",
+  "labels of another task (cta or cpa) to learn on the same backbone; repeat for each (--resume: the recorded ones)",
+  alsoFlag,
+  [],
+];
+
+function alsoFlag(text: string, former: DataSource[]): DataSource[] {
+  const [, task, dir] = /^(cta|cpa)=(.+)$/.exec(text) ?? [];
+  if (!task) throw new InvalidArgumentError("expected task=dir, as in cpa=tables");
+  return [...former, folderSource(dir!, task as Task)];
+}
+
+async function otherTasks({ also, resume, out }: TrainFlags & AlsoFlags): Promise<AlsoTask[]> {
+  const recorded = resume ? (await readRunConfig(out)).also : undefined;
+  const sources = (recorded as { source: DataSource }[] | undefined)?.map(({ source }) => source) ?? also;
+  const tasks: AlsoTask[] = [];
+  for (const [i, source] of sources.entries()) {
+    const { task } = source as DataSource & { kind: "folder" };
+    const name = sources.length > 1 ? `${i + 1}-${task}` : task;
+    tasks.push({ name, dataset: await openDataSource(source), source: { ...source } });
+  }
+  return tasks;
+}
+
 /** `aegir-swarm train pretrain | supervised | distill | specialist | parl`. */
 export function register(program: Command): void {
   const train = program
@@ -62,10 +97,12 @@ function addSupervised(train: Command): void {
   const command = trainingCommand(train, "supervised", supervisedOptions)
     .description("Train an annotation model on labelled columns.")
     .option("--init <run>", "start from the weights of this run (pretraining or supervised)")
-    .action(async (flags: TrainFlags) => {
+    .option(...ALSO)
+    .action(async (flags: TrainFlags & AlsoFlags) => {
       await runTraining(command, flags, async (common) => {
         const given = settingsFrom(command, supervisedOptions);
-        const trained = await trainSupervised({ ...common, ...given, init: flags.init });
+        const also = await otherTasks(flags);
+        const trained = await trainSupervised({ ...common, ...given, init: flags.init, also });
         trained.model.dispose();
         return calibratedOutcome(trained);
       });
@@ -89,7 +126,8 @@ function addDistill(train: Command): void {
       [],
     )
     .option("--unlabelled-task <task>", "which labels' tables those are: cta or cpa (default: --task)")
-    .action(async (flags: TrainFlags & DistillFlags) => {
+    .option(...ALSO)
+    .action(async (flags: TrainFlags & DistillFlags & AlsoFlags) => {
       await runTraining(command, flags, async (common) => {
         const given = settingsFrom(command, settings);
         const recorded = flags.resume ? (await readRunConfig(flags.out)).distill : undefined;
@@ -101,7 +139,8 @@ function addDistill(train: Command): void {
         const teachers: LoadedRun[] = [];
         for (const run of (recorded?.teachers as string[] | undefined) ?? flags.teacher)
           teachers.push(scope.keep(await loadRun(run, { name: run })));
-        const trained = await distill({ ...common, ...given, teachers, unlabelled });
+        const also = await otherTasks(flags);
+        const trained = await distill({ ...common, ...given, teachers, unlabelled, also });
         trained.model.dispose();
         return calibratedOutcome(trained);
       });

@@ -1,12 +1,24 @@
+import { AegirError } from "../errors.js";
 import type { ModelOutput, NativeTensor } from "../native/contract.js";
 import {
   type AnnotatorOptions,
   nativeAnnotator,
+  nativeBackbone,
   type ResolvedAnnotator,
   resolveAnnotator,
 } from "./config.js";
 import { AegirModel, createModule, disposable, type ModelRuntime, parseRuntime } from "./model.js";
 import type { AnnotatorOutput } from "./types.js";
+
+function checkSameBackbone(own: ResolvedAnnotator, shared: ResolvedAnnotator): void {
+  const [here, there] = [own, shared].map((options) => Object.entries(nativeBackbone(options)));
+  const other = here!.find(([, value], i) => JSON.stringify(value) !== JSON.stringify(there![i]![1]));
+  if (!other) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    `backboneOf: its ${other[0]} is not this model's; expected a model of the same backbone, as withHead makes it`,
+  );
+}
 
 /**
  * A byte-level column annotation model: byte + role embedding → backbone → mean over poolMask → tanh pooler (→ attention over the
@@ -21,12 +33,29 @@ export class AegirForColumnAnnotation extends AegirModel<AnnotatorOutput> {
   /** Names of the classes; index = class id. */
   readonly labels: readonly string[];
 
-  /** @throws AegirError ERR_CONFIG naming the option */
-  constructor(options: AnnotatorOptions, runtime: ModelRuntime = {}) {
+  /**
+   * @param backboneOf a model whose embedding and blocks this one shares: see `withHead`
+   * @throws AegirError ERR_CONFIG naming the option
+   */
+  constructor(options: AnnotatorOptions, runtime: ModelRuntime = {}, backboneOf?: AegirForColumnAnnotation) {
     const resolved = resolveAnnotator(options);
     const given = parseRuntime(runtime);
-    super(createModule("annotator", nativeAnnotator(resolved), given.seed), resolved, given);
+    if (backboneOf) checkSameBackbone(resolved, backboneOf.options);
+    const config = { ...nativeAnnotator(resolved), backboneOf: backboneOf?.native };
+    super(createModule("annotator", config, given.seed), resolved, given);
     this.labels = resolved.labels;
+  }
+
+  /**
+   * Another model on this model's embedding and blocks, for multi-task learning: a head of its own for other labels, on the same lane.
+   * What is learnt through one changes both. Each is disposed by itself.
+   */
+  withHead(
+    labels: readonly string[],
+    { seed = 0 }: Pick<ModelRuntime, "seed"> = {},
+  ): AegirForColumnAnnotation {
+    const runtime = { seed, lane: this.lane, name: this.name };
+    return new AegirForColumnAnnotation({ ...this.options, labels: [...labels] }, runtime, this);
   }
 
   protected override wrap(output: ModelOutput): AnnotatorOutput {

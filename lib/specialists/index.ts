@@ -13,7 +13,7 @@ export {
 export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpecialist.js";
 export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";
 export { type Learned, LinearSpecialist } from "./linearSpecialist.js";
-export type { LabelledRef, LinearData } from "./linearTraining.js";
+export { type LabelledRef, type LinearData, labelsOf } from "./linearTraining.js";
 export { type NgramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
 export {
   type OtherTask,

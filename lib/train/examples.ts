@@ -3,6 +3,7 @@ import { labelsWithoutTraining } from "../data/dataset.js";
 import type { Serialiser } from "../data/serialise.js";
 import type { ColumnRef, Dataset, EncodedExample, LabelledColumn, Split } from "../data/types.js";
 import { AegirError } from "../errors.js";
+import type { LabelledRef } from "../specialists/index.js";
 
 /** Columns encoded between two turns of the event loop. */
 const CHUNK = 32;
@@ -83,4 +84,16 @@ export async function encodeTargets(
     examples.push(serialiser.encode(target.table, target, -1, epoch));
   }
   return examples;
+}
+
+/** Encodes columns with labels of any table, with the class ids of `labels`. */
+export async function encodeRefs(
+  serialiser: Serialiser,
+  columns: readonly LabelledRef[],
+  labels: readonly string[],
+  epoch = 0,
+): Promise<EncodedExample[]> {
+  const classOf = new Map(labels.map((label, id) => [label, id]));
+  const examples = await encodeTargets(serialiser, columns, epoch);
+  return examples.map((example, i) => ({ ...example, label: classOf.get(columns[i]!.label)! }));
 }

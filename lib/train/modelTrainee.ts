@@ -3,7 +3,7 @@ import type { AegirForCausalLM, AegirForColumnAnnotation } from "../model/index.
 import type { TensorMap } from "./checkpoint.js";
 import type { Figures, Trainee } from "./loop.js";
 import type { MetricValue } from "./metricsLog.js";
-import { AdamW } from "./optimizer.js";
+import { AdamW, type OptimizedModule } from "./optimizer.js";
 import { restoreModule, storeModule, storeTensors, withRestored } from "./tensors.js";
 import type { TrainingBatches } from "./trainingBatches.js";
 
@@ -18,9 +18,10 @@ export abstract class ModelTrainee<M extends AegirForCausalLM | AegirForColumnAn
     protected readonly model: M,
     protected readonly batches: TrainingBatches,
     { weightDecay, optimizer, beta2 }: { weightDecay: number; optimizer: "adamw" | "muon"; beta2?: number },
+    others: OptimizedModule[] = [],
   ) {
     this.geometry = model.options;
-    this.optimizer = new AdamW([{ module: model.native }], {
+    this.optimizer = new AdamW([{ module: model.native }, ...others], {
       weightDecay,
       matrices: optimizer,
       ...(beta2 === undefined ? {} : { beta2 }),

@@ -30,6 +30,8 @@ export interface OptimizedModule {
   module: NativeModule;
   /** Multiplies the learning rate of all its parameters; fusion and routers learn faster than the backbone. */
   lrScale?: number;
+  /** Prefix of the names of parameters that are left out: those that another module of the same optimiser shares. */
+  except?: string;
 }
 
 /** Tables of embeddings and the last layer learn row by row: Muon is for the matrices between them. */
@@ -44,10 +46,11 @@ const DECAY_BASE_LR = 2;
  */
 export function parameterGroups(modules: OptimizedModule[], weightDecay: number, muon = false): AdamWGroup[] {
   const groups: AdamWGroup[] = [];
-  for (const { module, lrScale = 1 } of modules) {
+  for (const { module, lrScale = 1, except } of modules) {
     const byGroup = new Map<string, AdamWGroup>();
     for (const parameter of module.parameters()) {
       const { name, group } = parameter;
+      if (except !== undefined && name.startsWith(except)) continue;
       const byMuon = muon && isHiddenMatrix(parameter);
       const key = byMuon ? "muon" : group;
       const found = byGroup.get(key) ?? {

@@ -38,6 +38,8 @@ export interface RunConfig {
   swarm?: { [key: string]: MetricValue };
   /** Distilled models: the runs that taught, the folders of unlabelled tables, and the share of steps that learn from them. */
   distill?: { [key: string]: MetricValue };
+  /** Multi-task training: the other tasks and where their data came from. */
+  also?: MetricValue[];
 }
 
 export interface ColumnModel {

@@ -4,18 +4,19 @@ import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { ColumnRef, Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions } from "../model/index.js";
+import { labelsOf, withoutHeldOutSites } from "../specialists/index.js";
 import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
 import { defined } from "./defined.js";
-import { encodeColumns, encodeTargets, knownColumns, thin, trainableLabels } from "./examples.js";
+import { encodeColumns, encodeRefs, encodeTargets, knownColumns, thin, trainableLabels } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
 import type { MetricValue } from "./metricsLog.js";
 import { allLogits, modelLogits } from "./predict.js";
 import { inTodaysOptions, openRun, type RunConfig, recordedRun, startingRun } from "./runFolder.js";
-import { type SupervisedOptions, supervisedOptions } from "./supervisedOptions.js";
-import { SupervisedTrainee } from "./supervisedTrainee.js";
-import { restoreModule, storeModule } from "./tensors.js";
+import { type SupervisedOptions, type SupervisedSettings, supervisedOptions } from "./supervisedOptions.js";
+import { type OtherTask, SupervisedTrainee } from "./supervisedTrainee.js";
+import { restoreModule, Scope, storeModule } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
 export { type SupervisedOptions, type SupervisedSettings, supervisedOptions } from "./supervisedOptions.js";
@@ -27,6 +28,11 @@ export interface SupervisedRun extends SupervisedOptions, TrainingRun {
   serialise?: SerialiserOptions;
   /** Run folder whose weights to start from: pretraining, or another supervised run. */
   init?: string;
+  /**
+   * Other tasks to learn on the same backbone, each with a head of its own, which is left behind (multi-task learning, Caruana 1997): their
+   * training columns, but for those on sites that `dataset` is validated or tested on.
+   */
+  also?: readonly AlsoTask[];
   /** Of distillation (`distill`): columns without labels, and what teachers say of them. */
   soft?: {
     columns: readonly ColumnRef[];
@@ -36,6 +42,13 @@ export interface SupervisedRun extends SupervisedOptions, TrainingRun {
     /** Recorded in config.json. */
     source: { [key: string]: MetricValue };
   };
+}
+
+export interface AlsoTask {
+  name: string;
+  dataset: Dataset;
+  /** Recorded in config.json. */
+  source?: { [key: string]: MetricValue };
 }
 
 export interface TrainedAnnotator {
@@ -62,6 +75,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     resume,
     init,
     soft,
+    also = [],
     task,
     dataSource,
     signal,
@@ -96,6 +110,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   };
   const validationExamples = await encodeColumns(serialiser, dataset, validation, labels);
   const name = task ?? "supervised";
+  using cleanup = new Scope();
   const model = new AegirForColumnAnnotation(
     { ...(geometry ?? recorded?.model ?? { preset: "tiny" }), labels },
     { seed: options.seed, threads: options.threads, name },
@@ -113,6 +128,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       init: init ?? null,
       data: dataSource ?? null,
       ...(soft ? { distill: { ...soft.source, share: soft.share } } : {}),
+      ...(also.length > 0 ? { also: also.map(({ name: id, source = null }) => ({ name: id, source })) } : {}),
     };
     if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, supervisedOptions));
     using average =
@@ -120,7 +136,17 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
         ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })
         : null;
     if (average) restoreModule(average.native, storeModule(model.native));
-    using trainee = new SupervisedTrainee(model, average, batches, validationExamples, options, softTargets);
+    const others = await otherTasks(also, model, dataset, trainSerialiser, options);
+    for (const other of others) cleanup.keep(other.model);
+    using trainee = new SupervisedTrainee(
+      model,
+      average,
+      batches,
+      validationExamples,
+      options,
+      softTargets,
+      others,
+    );
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,
@@ -140,6 +166,30 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     model.dispose();
     throw error;
   }
+}
+
+/** A head and batches for each. @throws AegirError ERR_CONFIG for a name that is given twice, ERR_DATA where no column is left */
+async function otherTasks(
+  also: readonly AlsoTask[],
+  model: AegirForColumnAnnotation,
+  dataset: Dataset,
+  serialiser: Serialiser,
+  { batchRows: rows, batchTokens: tokens, seed }: SupervisedSettings,
+): Promise<OtherTask[]> {
+  const twice = also.find(({ name }, i) => also.findIndex((other) => other.name === name) !== i);
+  if (twice)
+    throw new AegirError("ERR_CONFIG", `trainSupervised.also: two tasks have the name '${twice.name}'`);
+  const tasks: OtherTask[] = [];
+  for (const { name, dataset: other } of also) {
+    const columns = withoutHeldOutSites(other, dataset);
+    if (columns.length === 0)
+      throw new AegirError("ERR_DATA", `${name}: no training column is left on sites that are not held out`);
+    const labels = labelsOf(columns);
+    const encode = (epoch: number) => encodeRefs(serialiser, columns, labels, epoch);
+    const batches = await TrainingBatches.create(encode, { rows, tokens, seed });
+    tasks.push({ name, model: model.withHead(labels, { seed }), batches });
+  }
+  return tasks;
 }
 
 /** @throws AegirError ERR_CONFIG where the model and the examples are not of one form */

@@ -24,6 +24,12 @@ export const supervisedOptions = z.strictObject({
     .min(0)
     .default(0.5)
     .describe("column-wise models: weight of the loss of the own-column head, which reads the target alone"),
+  alsoShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.3)
+    .describe("with other tasks: share of the labelled steps that learn them, each as many"),
   ema: z
     .number()
     .min(0)

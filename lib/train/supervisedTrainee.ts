@@ -28,7 +28,25 @@ export interface SoftTargets {
   share: number;
 }
 
-/** What supervised training does at a step: cross-entropy of labels, or of soft targets. */
+/** Another label set on the same backbone. */
+export interface OtherTask {
+  name: string;
+  /** On the backbone of the model that is trained (`withHead`). */
+  model: AegirForColumnAnnotation;
+  batches: TrainingBatches;
+}
+
+/** What a step learns from. */
+interface Lesson {
+  batch: Batch;
+  model: AegirForColumnAnnotation;
+  kind: "labels" | "soft" | OtherTask;
+}
+
+/** Parameters that the models of all tasks share. */
+const SHARED = "backbone.";
+
+/** What supervised training does at a step: cross-entropy of labels, of soft targets, or of another task's labels. */
 export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   constructor(
     model: AegirForColumnAnnotation,
@@ -38,24 +56,25 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     private readonly validation: EncodedExample[],
     private readonly options: SupervisedSettings,
     private readonly soft: SoftTargets | null = null,
+    private readonly others: readonly OtherTask[] = [],
   ) {
-    super(model, batches, options);
+    const heads = others.map((other) => ({ module: other.model.native, except: SHARED }));
+    super(model, batches, options, heads);
   }
 
   async step(step: number): Promise<Figures> {
     const { lr, warmup, steps, finalLr, decay, clipNorm, ratioWeight, dropout, seed } = this.options;
-    const softly = this.soft !== null && new Random(seed, "soft", step).chance(this.soft.share);
-    const batch = await (softly ? this.soft!.batches : this.batches).next();
+    const { batch, model, kind } = await this.nextLesson(step);
     using scope = new Scope();
     const dropoutSeed = new Random(seed, "dropout", step).uint32();
     const inputs = scope.keep(batchInput(batch));
     const output = scope.keep(
-      await this.model.forward(inputs, { grad: true, dropout: { rate: dropout, seed: dropoutSeed } }),
+      await model.forward(inputs, { grad: true, dropout: { rate: dropout, seed: dropoutSeed } }),
     );
     const { lane } = this.model;
     const entropy = await this.entropyTerm(
       output,
-      softly ? this.softLoss(batch, scope) : this.hardLoss(batch, scope),
+      kind === "soft" ? this.softLoss(batch, scope) : this.hardLoss(batch, scope),
     );
     await backward(lane, [entropy, ratioTerm(output, ratioWeight)]);
     const rate = learningRate(step, { lr, warmup, total: steps, finalFraction: finalLr, decay });
@@ -68,9 +87,22 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
       gradNorm,
       lr: rate,
       tokens: tokensOf(batch),
-      ...(this.soft ? { soft: softly } : {}),
+      ...(this.soft ? { soft: kind === "soft" } : {}),
+      ...(this.others.length > 0 ? { also: typeof kind === "string" ? null : kind.name } : {}),
       skipped,
     };
+  }
+
+  private async nextLesson(step: number): Promise<Lesson> {
+    const { soft, others, model } = this;
+    const { seed, alsoShare } = this.options;
+    if (soft && new Random(seed, "soft", step).chance(soft.share))
+      return { batch: await soft.batches.next(), model, kind: "soft" };
+    const random = new Random(seed, "task", step);
+    if (others.length === 0 || !random.chance(alsoShare))
+      return { batch: await this.batches.next(), model, kind: "labels" };
+    const other = others[random.range(0, others.length - 1)]!;
+    return { batch: await other.batches.next(), model: other.model, kind: other };
   }
 
   /** The loss of the logits; column-wise also of what the target column says alone. */
@@ -118,17 +150,28 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
   override resumeGroups(): Record<string, TensorMap> {
     const groups = super.resumeGroups();
     if (this.average) groups.average = storeModule(this.average.native);
+    if (this.others.length > 0) groups.heads = headsOf(this.others);
     return groups;
   }
 
   override resumeState(): MetricValue {
     const hard = super.resumeState() as { [key: string]: MetricValue };
-    return this.soft ? { ...hard, soft: { ...this.soft.batches.state } } : hard;
+    if (this.soft) hard.soft = { ...this.soft.batches.state };
+    if (this.others.length > 0) hard.also = this.others.map(({ batches }) => ({ ...batches.state }));
+    return hard;
   }
 
   override async restore(groups: Record<string, TensorMap>, state: MetricValue): Promise<void> {
-    const { soft, ...hard } = state as { [key: string]: MetricValue };
+    const { soft, also, ...hard } = state as { [key: string]: MetricValue };
     await super.restore(groups, hard);
+    for (const [i, { name, model, batches }] of this.others.entries()) {
+      // The backbone is the model's, which is restored.
+      const weights = storeModule(model.native);
+      for (const key of weights.keys())
+        if (!key.startsWith(SHARED)) weights.set(key, groups.heads!.get(`${name}.${key}`)!);
+      restoreModule(model.native, weights);
+      await batches.restore((also as unknown as BatchPosition[])[i]!);
+    }
     if (this.soft) await this.soft.batches.restore(soft as unknown as BatchPosition);
     if (this.average) restoreModule(this.average.native, groups.average!);
   }
@@ -147,6 +190,15 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     );
     return { score: macroF1, figures: { macroF1, microF1 } };
   }
+}
+
+/** Named `<task>.<parameter>`. */
+function headsOf(others: readonly OtherTask[]): TensorMap {
+  return new Map(
+    others.flatMap(({ name, model }) =>
+      [...storeModule(model.native, `${name}.`)].filter(([key]) => !key.startsWith(`${name}.${SHARED}`)),
+    ),
+  );
 }
 
 function tokensOf(batch: Batch): number {

@@ -164,9 +164,11 @@ model::HeadConfig headConfig(const Napi::Object& object, int64_t dModel) {
 
 std::shared_ptr<torch::nn::Module> makeAnnotator(Napi::Object object, at::Generator generator) {
   const auto config = backboneConfig(object);
+  const auto other = object.Get("backboneOf");
+  const auto backbone = isAbsent(other) ? nullptr : moduleArg<Model>(other, "backboneOf")->backbone();
   return std::make_shared<model::ColumnAnnotation>(
       model::InitContext{config->init, std::move(generator), config->dtype, config->products}, config,
-      headConfig(object, config->stages[0].dModel));
+      headConfig(object, config->stages[0].dModel), backbone);
 }
 
 std::shared_ptr<torch::nn::Module> makeCausalLM(Napi::Object object, at::Generator generator) {

@@ -14,8 +14,10 @@
 
 namespace aegir::model {
 
-Model::Model(const InitContext& context, std::shared_ptr<const BackboneConfig> config) {
-  backbone_ = register_module("backbone", std::make_shared<Backbone>(context, std::move(config)));
+Model::Model(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
+             std::shared_ptr<Backbone> backbone) {
+  if (backbone == nullptr) backbone = std::make_shared<Backbone>(context, std::move(config));
+  backbone_ = register_module("backbone", std::move(backbone));
 }
 
 ModelOutput Model::rest(const Prefix& prefix, const RestInput& input) {
@@ -103,8 +105,8 @@ at::Tensor withResidual(const at::Tensor& value, const at::Tensor& residual, con
 }  // namespace
 
 ColumnAnnotation::ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                                   const HeadConfig& head)
-    : Model(context, config), pooling_(head.pooling), poolNorm_(head.poolNorm) {
+                                   const HeadConfig& head, std::shared_ptr<Backbone> backbone)
+    : Model(context, config, std::move(backbone)), pooling_(head.pooling), poolNorm_(head.poolNorm) {
   const int64_t d = config->stages[0].dModel, in = d * static_cast<int64_t>(pooling_.size());
   const auto labelHead = [&](const char* name) {
     return register_module(name, std::make_shared<LabelHead>(context, d, head.numLabels, head.factors));

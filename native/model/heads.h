@@ -38,9 +38,12 @@ class Model : public torch::nn::Module {
   }
   ModelOutput finish(const PackedInput& input, const at::Tensor& h, AegirState after);
   const std::shared_ptr<const BackboneConfig>& config() const { return backbone_->config(); }
+  const std::shared_ptr<Backbone>& backbone() const { return backbone_; }
 
  protected:
-  explicit Model(const InitContext& context, std::shared_ptr<const BackboneConfig> config);
+  // With `backbone` of the same config: two models share it, each with a head of its own.
+  Model(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
+        std::shared_ptr<Backbone> backbone = nullptr);
   virtual void head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
                     ModelOutput& output) = 0;
 
@@ -111,7 +114,7 @@ struct HeadConfig {
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,
-                   const HeadConfig& head);
+                   const HeadConfig& head, std::shared_ptr<Backbone> backbone = nullptr);
 
  protected:
   void head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,

@@ -2,10 +2,17 @@ import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { evaluationBatches } from "../data/batches.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import type { Batch, Dataset, EncodedExample, Split } from "../data/types.js";
+import type { Batch, ColumnRef, Dataset, EncodedExample, Split } from "../data/types.js";
 import { AegirError } from "../errors.js";
-import { AegirForCausalLM, batchInput, type CausalLMOptions } from "../model/index.js";
+import {
+  AegirForCausalLM,
+  AegirForColumnAnnotation,
+  type AnnotatorOptions,
+  batchInput,
+  type CausalLMOptions,
+} from "../model/index.js";
 import { native } from "../native/load.js";
+import { ContrastBatches, type ContrastObjective, ContrastTrainee, contrastable } from "./contrast.js";
 import { defined } from "./defined.js";
 import { encodeTargets, thin } from "./examples.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
@@ -14,11 +21,18 @@ import { backward, ratioTerm } from "./losses.js";
 import { ModelTrainee } from "./modelTrainee.js";
 import { inTodaysOptions, openRun, type RunConfig, recordedRun } from "./runFolder.js";
 import { learningRate } from "./schedule.js";
+import { checkForm } from "./supervised.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
-export const pretrainOptions = z.strictObject(
-  loopOptions({
+export const pretrainOptions = z.strictObject({
+  objective: z
+    .enum(["next-byte", "same-column", "masked-cell"])
+    .default("next-byte")
+    .describe(
+      "predict the next byte; or tell which views belong together: halves of a column's cells, or a column and the cell that it lacks",
+    ),
+  ...loopOptions({
     steps: 500,
     batchRows: 32,
     lr: 2e-3,
@@ -29,28 +43,29 @@ export const pretrainOptions = z.strictObject(
     validationColumns: 500,
     saveEvery: 100,
   }),
-);
+});
 export type PretrainOptions = z.input<typeof pretrainOptions>;
 export type PretrainSettings = z.output<typeof pretrainOptions>;
 
 export interface PretrainRun extends PretrainOptions, TrainingRun {
   /** Every column of its tables is read, labelled or not. */
   dataset: Dataset;
-  model?: CausalLMOptions;
+  /** Objectives other than next-byte: an annotation model's, without labels. */
+  model?: CausalLMOptions | Omit<AnnotatorOptions, "labels" | "numLabels">;
   serialise?: SerialiserOptions;
 }
 
 export interface PretrainedModel {
   /** The caller disposes it. */
-  model: AegirForCausalLM;
+  model: AegirForCausalLM | AegirForColumnAnnotation;
   outcome: TrainingOutcome;
 }
 
 const IGNORED = -100;
 
 /**
- * Byte-level pretraining: next-byte cross-entropy over the serialised columns of the training tables. The run folder
- * serves as `init` of `trainSupervised` with the same geometry.
+ * Pretraining on the columns of the training tables, labelled or not: next-byte cross-entropy over the serialised columns, or a contrast of
+ * views of a column (`ContrastTrainee`). The run folder serves as `init` of `trainSupervised` with the same geometry.
  * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
  */
 export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
@@ -69,24 +84,9 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
   const recorded = await recordedRun(out, resume, "pretrain");
   const options = parseOptions("pretrain", pretrainOptions, { ...recorded?.options, ...defined(given) });
   const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
-  if (serialiser.options.form === "columns") {
-    throw new AegirError(
-      "ERR_CONFIG",
-      'pretrain: serialise.form "columns" is for annotation models; a language model reads sequences',
-    );
-  }
-  const columns = columnsOf(dataset, "train");
-  const batches = await TrainingBatches.create((epoch) => encodeTargets(serialiser, columns, epoch), {
-    rows: options.batchRows,
-    seed: options.seed,
-  });
-  const held = thin(columnsOf(dataset, "validation"), options.validationColumns);
-  const validation = await encodeTargets(serialiser, held);
   const name = task ?? "pretraining";
-  const model = new AegirForCausalLM(
-    { init: "rwkv", ...(geometry ?? recorded?.model ?? { preset: "tiny" }) },
-    { seed: options.seed, threads: options.threads, name },
-  );
+  const { model, trainee } = await traineeOf(dataset, geometry ?? recorded?.model, serialiser, options, name);
+  using _ = trainee;
   try {
     const config: RunConfig = {
       kind: "pretrain",
@@ -98,7 +98,6 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
       data: dataSource ?? null,
     };
     if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, pretrainOptions));
-    using trainee = new PretrainTrainee(model, batches, validation, options);
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,
@@ -114,6 +113,67 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
     model.dispose();
     throw error;
   }
+}
+
+type Geometry = NonNullable<PretrainRun["model"]> | RunConfig["model"];
+
+async function traineeOf(
+  dataset: Dataset,
+  geometry: Geometry | undefined,
+  serialiser: Serialiser,
+  options: PretrainSettings,
+  name: string,
+): Promise<{
+  model: PretrainedModel["model"];
+  trainee: PretrainTrainee | ContrastTrainee;
+}> {
+  const { objective, batchRows: rows, seed, threads } = options;
+  const columns = columnsOf(dataset, "train");
+  const held = thin(columnsOf(dataset, "validation"), options.validationColumns);
+  const runtime = { seed, threads, name };
+  if (objective !== "next-byte") {
+    const alone = new Serialiser({ ...serialiser.options, maxContext: 0 });
+    const pairs = await ContrastBatches.create(columns, alone, objective, { rows, seed });
+    const heldPairs = await heldBatches(held, alone, objective, { rows, seed });
+    const given = { ...(geometry ?? { preset: "tiny" }), labels: ["unlabelled"] } as AnnotatorOptions;
+    const model = new AegirForColumnAnnotation(given, runtime);
+    try {
+      checkForm(model, serialiser);
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
+    return { model, trainee: new ContrastTrainee(model, pairs, heldPairs, options) };
+  }
+  if (serialiser.options.form === "columns") {
+    throw new AegirError(
+      "ERR_CONFIG",
+      'pretrain: serialise.form "columns" is for annotation models; a language model reads sequences (objective: expected same-column or masked-cell, got next-byte)',
+    );
+  }
+  const batches = await TrainingBatches.create((epoch) => encodeTargets(serialiser, columns, epoch), {
+    rows,
+    seed,
+  });
+  const validation = await encodeTargets(serialiser, held);
+  const given = { init: "rwkv", ...(geometry ?? { preset: "tiny" }) } as CausalLMOptions;
+  const model = new AegirForCausalLM(given, runtime);
+  return { model, trainee: new PretrainTrainee(model, batches, validation, options) };
+}
+
+/** One epoch of the held-out columns; none where fewer than two can be told apart. */
+async function heldBatches(
+  held: readonly ColumnRef[],
+  serialiser: Serialiser,
+  objective: ContrastObjective,
+  sizes: { rows: number; seed: number },
+): Promise<[Batch, Batch][]> {
+  const count = Math.ceil(contrastable(held).length / sizes.rows);
+  if (contrastable(held).length < 2) return [];
+  const batches = await ContrastBatches.create(held, serialiser, objective, sizes);
+  const pairs: [Batch, Batch][] = [];
+  for (let i = 0; i < count; i++) pairs.push(await batches.next());
+  return pairs;
 }
 
 class PretrainTrainee extends ModelTrainee<AegirForCausalLM> {

@@ -193,7 +193,7 @@ async function otherTasks(
 }
 
 /** @throws AegirError ERR_CONFIG where the model and the examples are not of one form */
-function checkForm(
+export function checkForm(
   { options: { columns } }: AegirForColumnAnnotation,
   { options: { form } }: Serialiser,
 ): void {

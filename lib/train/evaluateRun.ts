@@ -45,7 +45,7 @@ export async function evaluateRun(
   const set = await evaluationSet(dataset, split, run.labels, run.serialiser, { unknownLabels, limit });
   const abstainBelow = (await readAbstention(run.dir))?.threshold;
   return run.swarm
-    ? evaluateSwarm(run.swarm, set, { controls, abstainBelow, ...options })
+    ? evaluateSwarm(run.swarm, set, { controls, abstainBelow, calibration: run.calibration, ...options })
     : evaluate(run.logitsOf, set, { abstainBelow, ...options });
 }
 

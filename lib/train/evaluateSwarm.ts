@@ -8,6 +8,7 @@ import {
   type SwarmOrchestrator,
   type SwarmTiming,
 } from "../swarm/index.js";
+import { type Calibration, calibrated } from "./calibration.js";
 import { type EvaluateOptions, type Evaluation, type EvaluationSet, evaluate } from "./evaluate.js";
 import type { PredictOptions } from "./predict.js";
 import { activationRates, shuffleRows } from "./routingDraws.js";
@@ -47,6 +48,8 @@ export interface SwarmEvaluation extends Evaluation {
 export interface SwarmEvaluationOptions extends EvaluateOptions {
   /** Also score all-on, all-off and the learned routing shuffled over the columns; default true. */
   controls?: boolean;
+  /** Of its run; changes confidences alone. */
+  calibration?: Calibration | null;
   /** Permutations whose scores are averaged. */
   shuffles?: number;
   seed?: number;
@@ -60,19 +63,23 @@ export interface SwarmEvaluationOptions extends EvaluateOptions {
 export async function evaluateSwarm(
   swarm: SwarmOrchestrator,
   set: EvaluationSet,
-  { controls = true, shuffles = 3, seed = 0, abstainBelow, ...options }: SwarmEvaluationOptions = {},
+  {
+    controls = true,
+    calibration = null,
+    shuffles = 3,
+    seed = 0,
+    abstainBelow,
+    ...options
+  }: SwarmEvaluationOptions = {},
 ): Promise<SwarmEvaluation> {
   const n = swarm.specialists.length;
   const mask = new Uint8Array(set.examples.length * n);
   const timings: SwarmTiming[] = [];
-  const learned = await evaluate(
-    swarmLogits(swarm, {
-      onActivation: (activation, batch) => scatter(activation, batch, mask),
-      onTiming: (timing) => timings.push(timing),
-    }),
-    set,
-    { abstainBelow, ...options },
-  );
+  const logitsOf = swarmLogits(swarm, {
+    onActivation: (activation, batch) => scatter(activation, batch, mask),
+    onTiming: (timing) => timings.push(timing),
+  });
+  const learned = await evaluate(calibrated(logitsOf, calibration), set, { abstainBelow, ...options });
   const ids = swarm.specialists.map(({ id }) => id);
   return {
     ...learned,

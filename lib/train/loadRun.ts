@@ -27,7 +27,7 @@ export interface LoadedRun extends Disposable {
   swarm: SwarmOrchestrator | null;
   /** Calibrated where the run is. */
   logitsOf: LogitsOf;
-  /** Chosen on validation by the training; null: none, as in swarms. */
+  /** Chosen on validation by the training; null: none. Of a swarm the temperature alone. */
   calibration: Calibration | null;
   /** Batches that are worth having under way at a time. */
   concurrency: number;
@@ -78,8 +78,9 @@ export async function loadRun(
   if (config.kind === "parl") {
     const { swarm, dispose } = await loadSwarm(dir, config, runtime);
     const { primary: model } = swarm;
-    const logitsOf = swarmLogits(swarm);
-    const parts = { labels: model.labels, model, swarm, logitsOf, calibration: null, concurrency: 1 };
+    const calibration = await readCalibration(dir, model.labels.length);
+    const logitsOf = calibrated(swarmLogits(swarm), calibration);
+    const parts = { labels: model.labels, model, swarm, logitsOf, calibration, concurrency: 1 };
     return { ...shared, ...parts, dispose, [Symbol.dispose]: dispose };
   }
   const model = await loadAnnotatorModel(dir, { name: "model", ...runtime });

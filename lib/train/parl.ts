@@ -8,7 +8,7 @@ import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.
 import { classWeights } from "../rl/rewards.js";
 import { ColumnSpecialist, type SwarmOrchestrator } from "../swarm/index.js";
 import { saveAbstention } from "./abstention.js";
-import type { Calibration } from "./calibration.js";
+import { type Calibration, saveCalibration } from "./calibration.js";
 import { ColumnModelSpecialist } from "./columnModel.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
@@ -137,8 +137,11 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
       signal,
       onProgress,
     });
-    const abstention = out ? await trainee.validation.abstention() : null;
-    if (out && abstention) await saveAbstention(out, abstention);
+    if (out) {
+      const { calibration, abstention } = await trainee.validation.calibrated(data.counts);
+      await saveCalibration(out, calibration);
+      if (abstention) await saveAbstention(out, abstention);
+    }
     return { swarm: parts.swarm, labels, serialiser, outcome, [Symbol.dispose]: () => parts.dispose() };
   } catch (error) {
     parts.dispose();
@@ -201,6 +204,7 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
   return {
     batches,
     examples,
+    counts,
     validation: await encodeColumns(serialiser, dataset, columns, labels),
     perfReward: options.reward === "loglik" ? loglikPerf : correctPerf(classWeights(counts)),
   };

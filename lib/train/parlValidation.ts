@@ -4,8 +4,9 @@ import { AegirError } from "../errors.js";
 import { batchInput } from "../model/index.js";
 import { Activation, type SwarmOrchestrator } from "../swarm/index.js";
 import { type Abstention, calibrateAbstention } from "./abstention.js";
+import { adjust, type Calibration, calibrate } from "./calibration.js";
 import type { Figures } from "./loop.js";
-import { type Prediction, predict } from "./predict.js";
+import { allLogits, type Prediction, predictionsOf } from "./predict.js";
 import { activationRates } from "./routingDraws.js";
 import { type SpecialistAnswers, withoutFailed } from "./specialistAnswers.js";
 import { Scope } from "./tensors.js";
@@ -22,7 +23,8 @@ export class SwarmValidation {
   ) {}
 
   async run(): Promise<{ score: number; figures: Figures; abstention: Abstention | null }> {
-    const { predictions, rates } = await this.predictions();
+    const { logits, rates } = await this.said();
+    const predictions = predictionsOf(logits, this.swarm.primary.labels.length);
     const { macroF1, microF1 } = classificationReport(
       this.examples.map(({ label }) => label),
       predictions.map(({ label }) => label),
@@ -38,10 +40,19 @@ export class SwarmValidation {
     };
   }
 
-  /** The threshold of the present weights; null where none was asked for, or none reaches the share. */
-  async abstention(): Promise<Abstention | null> {
-    if (this.abstainAccuracy === undefined) return null;
-    return this.calibrate((await this.predictions()).predictions);
+  /**
+   * The temperature of the present weights, and the threshold on confidence that it gives: null where none was asked for, or none reaches
+   * the share. The prior stays in: specialists have adjusted theirs.
+   * @param counts training columns of each class
+   */
+  async calibrated(
+    counts: readonly number[],
+  ): Promise<{ calibration: Calibration; abstention: Abstention | null }> {
+    const { logits } = await this.said();
+    const truth = this.examples.map(({ label }) => label);
+    const calibration = calibrate(logits, truth, counts, [0]);
+    const predictions = predictionsOf(adjust(logits, calibration), counts.length);
+    return { calibration, abstention: this.calibrate(predictions) };
   }
 
   private calibrate(predictions: Prediction[]): Abstention | null {
@@ -58,8 +69,8 @@ export class SwarmValidation {
     }
   }
 
-  /** Predictions of the examples, and the share of them that activates each specialist. */
-  private async predictions(): Promise<{ predictions: Prediction[]; rates: number[] }> {
+  /** Logits (examples, classes), and the share of the examples that activates each specialist. */
+  private async said(): Promise<{ logits: Float32Array; rates: number[] }> {
     const { swarm } = this;
     const n = swarm.specialists.length;
     const activations: Activation[] = [];
@@ -67,15 +78,15 @@ export class SwarmValidation {
       using scope = new Scope();
       const inputs = scope.keep(batchInput(batch));
       const prefix = scope.keep(await swarm.prefix(inputs));
-      const logits = scope.keep((await swarm.route(prefix.routingHidden)).logits);
-      const activation = Activation.fromLogits(logits, swarm.activationThreshold, n);
+      const routing = scope.keep((await swarm.route(prefix.routingHidden)).logits);
+      const activation = Activation.fromLogits(routing, swarm.activationThreshold, n);
       activations.push(activation);
       const { results, failed } = await this.answers.of(batch, inputs, scope);
       const output = await swarm.complete(prefix, withoutFailed(activation.mask, failed), results);
       return scope.keep(output).logits.data() as Float32Array;
     };
-    const predictions = await predict(logitsOf, this.examples, swarm.primary.labels.length);
+    const logits = await allLogits(logitsOf, this.examples, swarm.primary.labels.length);
     const mask = Uint8Array.from(activations.flatMap((activation) => [...activation.mask]));
-    return { predictions, rates: activationRates(mask, n) };
+    return { logits, rates: activationRates(mask, n) };
   }
 }

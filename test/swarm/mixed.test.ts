@@ -222,6 +222,10 @@ describe("parl over mixed kinds", () => {
     expect(run.swarm!.outputFusion!.options.specialists.map(({ weight }) => weight)).toEqual([0.5, 0.5]);
     const before = await evaluateRun(run, dataset, { split: "validation" });
     expect(before.macroF1).toBeCloseTo(trained.outcome.best!.score, 5);
+    const { priorPower, temperature, calibrationError } = run.calibration!;
+    expect(priorPower).toBe(0);
+    expect(temperature).not.toBe(1);
+    expect(before.calibrationError).toBeCloseTo(calibrationError.after, 4);
   });
 
   it("learns from half of the validation sites, on which its specialists were not trained", async () => {

@@ -64,6 +64,7 @@ export {
   generatedSource,
   openDataSource,
 } from "./train/dataSource.js";
+export { type DefaultModel, type DefaultModelOptions, loadDefaultModel } from "./train/defaultModel.js";
 export { type DistillRun, distill } from "./train/distill.js";
 export type { Evaluation } from "./train/evaluate.js";
 export {

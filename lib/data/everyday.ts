@@ -11,7 +11,22 @@ const NAMED = Object.keys(EVERYDAY_DOMAINS) as Domain[];
 const MERGED: Record<string, string> = { birthDate: "date", orderDate: "date" };
 
 /** English writes most tables that are shared, so it writes half of these. */
-const LOCALES = ["en", "en", "en", "en", "en", "en", "en", "de", "fr", "es", "it", "nl", "pl", "pt_BR"] as const;
+const LOCALES = [
+  "en",
+  "en",
+  "en",
+  "en",
+  "en",
+  "en",
+  "en",
+  "de",
+  "fr",
+  "es",
+  "it",
+  "nl",
+  "pl",
+  "pt_BR",
+] as const;
 
 /** The types that the default model names, by the domain that writes them first. */
 export function everydayTypes(): Map<string, string> {

@@ -21,7 +21,7 @@ const { values: given } = parseArgs({
   options: {
     out: { type: "string", default: path.join(root, "models/default") },
     run: { type: "string", default: path.join(root, "build/default-model") },
-    steps: { type: "string", default: "3200" },
+    steps: { type: "string", default: "4000" },
     tables: { type: "string", default: "16000" },
     geometry: { type: "string", default: "{}" },
     extra: { type: "string", default: "{}" },
@@ -51,8 +51,9 @@ const serialise = {
 const training = {
   steps: Number(given.steps),
   batchRows: 128,
-  batchTokens: 6144,
-  lr: 3e-3,
+  batchTokens: 3072,
+  optimizer: "muon",
+  lr: 5e-3,
   beta2: 0.98,
   warmup: 30,
   decay: "linear",
@@ -61,8 +62,8 @@ const training = {
   dropRate: 0.3,
   dropout: 0.1,
   labelSmoothing: 0.05,
-  validateEvery: 300,
-  saveEvery: 300,
+  validateEvery: 1500,
+  saveEvery: 500,
   keep: "last",
 };
 

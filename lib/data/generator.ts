@@ -68,6 +68,8 @@ export const generatorOptions = z.strictObject({
   noise: share.default(0.03),
   /** Share of columns with habits of real files: footnote marks, units and case that change, names for missing values, headers in other notations. */
   wear: share.default(0),
+  /** Share of columns that repeat one to five values, as categories and foreign keys do. */
+  repeats: share.default(0.2),
   /** Share of tables with headers. */
   headers: share.default(1),
   /** Shares of tables held out. */
@@ -187,8 +189,7 @@ function makeCells(type: ColumnType, source: Source, rows: number, settings: Set
   const { random } = source;
   const makers: CellMaker[] = [type.column(source)];
   if (random.chance(3 * settings.noise)) makers.push(type.column(source));
-  // Some columns repeat few values, as categories and foreign keys do.
-  const values = random.chance(0.2) ? random.range(1, 5) : rows;
+  const values = random.chance(settings.repeats) ? random.range(1, 5) : rows;
   const pool: string[] = [];
   const marker = missingMarker(random);
   return Array.from({ length: rows }, (_, row) => {

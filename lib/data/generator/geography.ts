@@ -80,7 +80,6 @@ function postalCode(source: Source) {
     () => area + digits(random, 3),
     () => pattern(random, form),
     () => `${area}${digits(random, 3)}-${digits(random, 4)}`,
-    () => digits(random, 4),
     () => faker.location.zipCode(),
   ]);
 }

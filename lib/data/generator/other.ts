@@ -158,7 +158,8 @@ const venues: Writer = (source) => {
 
 const enumerations: Writer = (source) => {
   const { random, faker } = source;
-  const prefix = random.pick(["http://schema.org/", "https://schema.org/", "", "http://example.org/ns#"]);
+  const space = `http://${faker.word.noun()}.org/${faker.word.noun()}#`;
+  const prefix = random.pick(["http://schema.org/", "https://schema.org/", "", space]);
   const suffix = random.pick(["", "Type", "Mode", "Status", "Diet", "Level"]);
   const few = Array.from(
     { length: random.range(1, 4) },
@@ -223,6 +224,23 @@ const program: Writer = (source) => {
   ]);
 };
 
+/** Positions, grades, sides: one to three letters, of few kinds. */
+const letterCodes: Writer = ({ random }) => {
+  const few = Array.from({ length: random.range(2, 12) }, () => letters(random, random.range(1, 3)));
+  const separator = random.pick([",", "/", "-", "", ""]);
+  return () =>
+    separator !== "" && random.chance(0.3)
+      ? `${random.pick(few)}${separator}${random.pick(few)}`
+      : random.pick(few);
+};
+
+const wholeNumbers: Writer = ({ random }) => {
+  const length = random.range(2, 4);
+  const spread = random.pick([0.05, 0.3, 1]);
+  const middle = 10 ** length * (0.2 + 0.8 * random.next());
+  return () => String(Math.max(0, Math.round(middle * (1 + spread * (random.next() - 0.5)))));
+};
+
 const bigNumbers: Writer = ({ random }) => {
   const length = random.range(4, 13);
   const fixed = digits(random, random.int(3));
@@ -233,10 +251,16 @@ const writers: readonly Writer[] = [
   statistics,
   statistics,
   statistics,
+  statistics,
+  balances,
   balances,
   smallCounts,
   smallCounts,
   shares,
+  wholeNumbers,
+  wholeNumbers,
+  letterCodes,
+  letterCodes,
   records,
   counted,
   counted,

@@ -60,7 +60,6 @@ function currency(source: Source) {
   return source.format<() => string>([
     () => random.pick(few),
     () => random.pick(few).toLowerCase(),
-    () => random.pick(SYMBOLS),
     () => random.pick(names),
     () => `${faker.finance.currencyName()}`,
   ]);
@@ -258,6 +257,11 @@ function product(source: Source) {
     () =>
       `${faker.commerce.productName()} (${random.range(2, 12)} ${random.pick(["pack", "pcs", "piece set"])})`,
     () => `${part()} ${random.range(10, 900)} ${random.pick(["ml", "g", "cm", "W", "mm"])} ${made()}`,
+    () => `${brand()} ${code()} ${part()} ${random.range(2, 60)}" ${faker.color.human()} ${made()}`,
+    () =>
+      `${brand()} ${faker.commerce.productAdjective()} ${part()} for ${random.pick(CATEGORIES)}, ${code()}`,
+    () =>
+      `${faker.commerce.productAdjective()} ${faker.food.fruit()} ${part()} (${random.range(1, 24)} x ${random.range(5, 500)}g)`,
   ]);
 }
 

@@ -19,6 +19,15 @@ import { predictionsOf } from "../../lib/train/predict.js";
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const weights = join(root, "models/default/best/model.safetensors");
 
+/** The types of the example files' columns, from left to right. */
+const TRUTH = [
+  ["person", "email", "phone", "city", "postalCode", "country", "date"],
+  ["orderId", "date", "product", "company", "quantity", "price", "currency", "weight"],
+  ["url", "hostname", "ipAddress", "timestamp", "fileSize", "version", "identifier"],
+];
+/** Those that it may leave open. */
+const UNSURE = new Set(["person", "city", "product", "company", "hostname"]);
+
 describe("the default model", () => {
   let model: DefaultModel;
   beforeAll(async () => {
@@ -34,7 +43,8 @@ describe("the default model", () => {
     const hash = createHash("sha256")
       .update(await readFile(weights))
       .digest("hex");
-    expect(await readFile(join(root, "README.md"), "utf8")).toContain(hash);
+    const readme = await readFile(join(root, "README.md"), "utf8");
+    expect(readme.includes(hash), `README.md names ${hash}`).toBe(true);
   });
 
   test("knows the everyday types of the generator and no other", () => {
@@ -50,14 +60,13 @@ describe("the default model", () => {
     );
     const results = await annotateFiles(model, files);
     const said = results.map(({ columns }) => columns.map(({ type }) => type));
-    const expected = EXPECTED;
-    for (const [file, types] of expected.entries())
-      for (const [column, type] of Object.entries(types))
-        expect(said[file]![Number(column)], `${files[file]}, column ${column}`).toBe(type);
-    // What it does not name it leaves open: no column of these files has a wrong type.
-    for (const [file, truth] of TRUTH.entries())
-      for (const [column, types] of truth.entries())
-        expect([null, ...types], `${files[file]}, column ${column}`).toContain(said[file]![column]);
+    for (const [file, types] of TRUTH.entries())
+      for (const [column, type] of types.entries()) {
+        const where = `${files[file]}, column ${column}`;
+        // What it does not name it leaves open: no column of these files has a wrong type.
+        expect([null, type], where).toContain(said[file]![column]);
+        if (!UNSURE.has(type)) expect(said[file]![column], where).toBe(type);
+      }
   });
 
   test("says nothing of random bytes, of words and numbers that mean nothing, and never the name of no type", async () => {

@@ -43,10 +43,10 @@ const model = {
 const serialise = {
   form: "columns",
   headers: true,
-  maxTokens: 112,
+  maxTokens: 128,
   maxContext: 0,
   targetCells: 6,
-  cellBytes: 32,
+  cellBytes: 48,
 };
 const training = {
   steps: Number(given.steps),
@@ -60,7 +60,7 @@ const training = {
   weightDecay: 0.05,
   ema: 0.995,
   dropRate: 0.3,
-  dropout: 0.1,
+  dropout: 0.15,
   labelSmoothing: 0.05,
   validateEvery: 1500,
   saveEvery: 500,

@@ -103,7 +103,9 @@ for (const entry of given.data) {
   const [name, dir] = [entry.slice(0, entry.indexOf("=")), entry.slice(entry.indexOf("=") + 1)];
   const answers = await answersOf(model, name, dir);
   console.log(`\n${name}, ${given.split}: ${answers.length} columns`);
-  for (const t of given.sweep ? [0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95] : [threshold])
+  for (const t of given.sweep
+    ? [0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99]
+    : [threshold])
     console.log(`  from confidence ${t.toFixed(2)}: ${JSON.stringify(figuresOf(answers, t))}`);
   const rows = perLabel(answers, threshold);
   for (const row of rows.filter(({ types }) => types))

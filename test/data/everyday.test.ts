@@ -157,6 +157,21 @@ describe("everydayTables", () => {
     expect(none).toBeLessThan(0.35);
     expect(ALL_DOMAIN_NAMES).toContain(NONE);
   });
+
+  it("gives numbers without a unit or a header no type", async () => {
+    const dataset = await everydayTables({ tables: 800, seed: 4 });
+    const named = (label: string) => columnsOf(dataset, label).filter(({ header }) => header === null);
+    for (const label of ["weight", "quantity", "age", "rating", "percentage"]) {
+      expect(columnsOf(dataset, label).length, label).toBeGreaterThan(0);
+      for (const { cells } of named(label)) {
+        const bare = cells.filter((cell) => /^\d+(?:[.,]\d+)?$/.test(cell)).length;
+        expect(bare, `${label}: ${cells}`).toBeLessThanOrEqual(cells.length / 2);
+      }
+    }
+    expect(
+      columnsOf(dataset, "quantity").some(({ header, cells }) => header !== null && /^\d+$/.test(cells[0]!)),
+    ).toBe(true);
+  });
 });
 
 /** ISO 13616: the account number behind the country and check digits, letters as numbers from 10, is 1 modulo 97. */

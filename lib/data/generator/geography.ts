@@ -63,7 +63,7 @@ function region(source: Source) {
 
 function country(source: Source) {
   const { random, faker } = source;
-  const few = random.sample(COUNTRIES, random.range(3, COUNTRIES.length));
+  const few = random.sample(COUNTRIES, random.pick([1, 2, 5, COUNTRIES.length, COUNTRIES.length]));
   return source.format<() => string>([
     () => random.pick(few)[0]!,
     () => random.pick(few)[1]!,

@@ -88,7 +88,7 @@ const words: Writer = (source) => {
   const { random, faker } = source;
   const kind = random.pick(["noun", "adjective", "verb", "adverb"] as const);
   const capital = random.chance(0.5);
-  const few = Array.from({ length: random.range(2, 20) }, () => faker.word[kind]());
+  const few = Array.from({ length: random.pick([1, 2, 5, 20]) }, () => faker.word[kind]());
   return () => {
     const word = random.pick(few);
     return capital ? word.replace(/^./, (c) => c.toUpperCase()) : word;
@@ -144,7 +144,7 @@ const capital = (text: string) => text.replace(/^./, (c) => c.toUpperCase());
 const venues: Writer = (source) => {
   const { random, faker } = source;
   const noun = () => capital(faker.word.noun());
-  return source.format<() => string>([
+  return random.pick<() => string>([
     () => `${random.pick(["Hotel", "Café", "Restaurant", "Museum of", "Villa", "Camping"])} ${noun()}`,
     () =>
       `${noun()} ${random.pick(["Hotel", "Inn", "Lodge", "Museum", "Park", "Church", "Theatre", "Stadium"])}`,
@@ -153,6 +153,16 @@ const venues: Writer = (source) => {
       `${noun()} ${random.pick(["Festival", "Workshop", "Conference", "Marathon", "Cup"])} ${random.range(2015, 2026)}`,
     () => `${faker.location.city()} ${random.pick(["High School", "University", "College", "Hospital"])}`,
     () => `${faker.location.city()} vs ${faker.location.city()}`,
+    () => `${faker.location.city()} ${noun()}s`,
+    () => `The ${noun()}s`,
+    () =>
+      `${capital(faker.word.adjective())} ${noun()} ${random.pick(["Grill", "Bar", "Kitchen", "Pub", "House", "Bistro"])}`,
+    () =>
+      `${faker.person.lastName()} ${random.pick(["Hall", "Square", "Gardens", "Castle", "Beach", "Farm", "Club"])}`,
+    () => `${faker.person.firstName()} & ${noun()}`,
+    () => `${faker.food.fruit().replace(/^./, (c) => c.toUpperCase())} ${noun()}`,
+    () => `DJ ${noun()}`,
+    () => `${noun()} ${noun()}`,
   ]);
 };
 
@@ -235,7 +245,7 @@ const letterCodes: Writer = ({ random }) => {
 };
 
 const wholeNumbers: Writer = ({ random }) => {
-  const length = random.range(2, 4);
+  const length = random.pick([2, 2, 3, 3, 4, 4, 4, 6]);
   const spread = random.pick([0.05, 0.3, 1]);
   const middle = 10 ** length * (0.2 + 0.8 * random.next());
   return () => String(Math.max(0, Math.round(middle * (1 + spread * (random.next() - 0.5)))));
@@ -271,6 +281,8 @@ const writers: readonly Writer[] = [
   things,
   things,
   things,
+  venues,
+  venues,
   venues,
   venues,
   enumerations,

@@ -55,6 +55,18 @@ export function wornCells(cells: readonly string[], header: string | null, rando
 const words = (header: string) => header.split(/[ _]+/);
 const capital = (word: string) => word.replace(/^./, (c) => c.toUpperCase());
 
+/** Headers that say nothing of their column. */
+export const EMPTY_HEADERS: readonly string[] = [
+  "value",
+  "field",
+  "column 3",
+  "data",
+  "x1",
+  "attribute",
+  "Unnamed: 2",
+  "info",
+];
+
 /** A header in another notation, with something before or behind it, or one that says nothing. */
 export function wornHeader(header: string, random: Random): string {
   switch (random.int(9)) {
@@ -74,7 +86,7 @@ export function wornHeader(header: string, random: Random): string {
     case 5:
       return `${capital(header)} ${random.pick(["1", "2", "(optional)", "*", "new"])}`;
     case 6:
-      return random.pick(["value", "field", "column 3", "data", "x1", "attribute", "Unnamed: 2", "info"]);
+      return random.pick(EMPTY_HEADERS);
     default:
       return capital(header);
   }

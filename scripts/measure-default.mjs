@@ -8,8 +8,10 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { openDataset } from "../dist/data/open.js";
-import { annotateTable } from "../dist/train/annotate.js";
+import { expectedCalibrationError } from "../dist/train/calibration.js";
 import { loadDefaultModel } from "../dist/train/defaultModel.js";
+import { encodeTargets } from "../dist/train/examples.js";
+import { allLogits, predictionsOf } from "../dist/train/predict.js";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const { values: given } = parseArgs({
@@ -19,7 +21,6 @@ const { values: given } = parseArgs({
     model: { type: "string" },
     threshold: { type: "string" },
     sweep: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
   },
 });
 const shared = JSON.parse(await readFile(path.join(here, "default-types.json"), "utf8"));
@@ -32,28 +33,34 @@ function typesOf(name, label) {
   return entry ? entry[1] : null;
 }
 
-/** Every labelled column with the most probable type, however unsure. */
-async function answersOf(model, name, dir) {
+/** Every labelled column with what the model makes of it: logits (columns, labels), row-major. */
+async function columnsOf(model, name, dir) {
   const dataset = await openDataset(dir, { task: "cta" });
-  const columnsOf = Map.groupBy
-    ? Map.groupBy(dataset.splits[given.split], ({ table }) => table)
-    : dataset.splits[given.split].reduce(
-        (map, column) => map.set(column.table, [...(map.get(column.table) ?? []), column]),
-        new Map(),
-      );
-  const answers = [];
-  for (const [table, labelled] of columnsOf) {
-    const columns = labelled.map(({ column }) => column);
-    const said = await annotateTable(model, dataset.tables.get(table), { columns, abstainBelow: 0 });
-    for (const [i, { label }] of labelled.entries())
-      answers.push({
-        label,
-        types: typesOf(name, label),
-        type: said[i].type,
-        confidence: said[i].confidence,
-      });
-  }
-  return answers;
+  const labelled = dataset.splits[given.split];
+  const targets = labelled.map(({ table, column }) => ({ table: dataset.tables.get(table), column }));
+  const examples = await encodeTargets(model.serialiser, targets);
+  const logits = await allLogits(model.logitsOf, examples, model.labels.length);
+  return { columns: labelled.map(({ label }) => ({ label, types: typesOf(name, label) })), logits };
+}
+
+/** The most probable type of each column, however unsure. @param flatten divides the logits, which are calibrated as the model is */
+function answersOf(model, { columns, logits }, flatten = 1) {
+  const classes = model.labels.length;
+  const flat = flatten === 1 ? logits : logits.map((value) => value / flatten);
+  const predictions = predictionsOf(flat, classes, model.labels.indexOf(model.none));
+  return columns.map((column, i) => ({
+    ...column,
+    type: model.labels[predictions[i].label],
+    confidence: predictions[i].confidence,
+  }));
+}
+
+/** How far confidence is from the share of right names, over columns of shared types and others alike. */
+function calibrationError(answers) {
+  return expectedCalibrationError(
+    answers.map(({ confidence }) => confidence),
+    answers.map(({ type, types }) => types?.includes(type) ?? false),
+  );
 }
 
 const share = (part, whole) => (whole === 0 ? "–" : (part / whole).toFixed(3));
@@ -101,12 +108,18 @@ const model = await loadDefaultModel({ dir: given.model });
 const threshold = given.threshold === undefined ? model.abstainBelow : Number(given.threshold);
 for (const entry of given.data) {
   const [name, dir] = [entry.slice(0, entry.indexOf("=")), entry.slice(entry.indexOf("=") + 1)];
-  const answers = await answersOf(model, name, dir);
+  const set = await columnsOf(model, name, dir);
+  const answers = answersOf(model, set);
   console.log(`\n${name}, ${given.split}: ${answers.length} columns`);
   for (const t of given.sweep
     ? [0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99]
     : [threshold])
     console.log(`  from confidence ${t.toFixed(2)}: ${JSON.stringify(figuresOf(answers, t))}`);
+  if (given.sweep) {
+    console.log("  calibration error with logits divided by 1, 1.5, …:");
+    for (let flatten = 1; flatten <= 5; flatten += 0.5)
+      console.log(`    ${flatten}: ${calibrationError(answersOf(model, set, flatten)).toFixed(3)}`);
+  }
   const rows = perLabel(answers, threshold);
   for (const row of rows.filter(({ types }) => types))
     console.log(

@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 process.env.OMP_NUM_THREADS = "1";
 
 import { annotateCases } from "./annotate.mjs";
+import { annotateWideCases } from "./annotateWide.mjs";
 import { callCases } from "./calls.mjs";
 import { decodeCases } from "./decode.mjs";
 import { laneCases } from "./lanes.mjs";
@@ -32,6 +33,7 @@ const cases = [
   ...trainingCases,
   ...decodeCases,
   ...annotateCases,
+  ...annotateWideCases,
   ...callCases,
   ...laneCases,
   ...scalingCases,

@@ -4,7 +4,13 @@ export { type CsvOptions, type CsvTable, parseCsv, readCsv, readCsvStream } from
 export { writeDataset } from "./data/csvFolder.js";
 export { selectColumns } from "./data/dataset.js";
 export { FAMILIES, type Family, HARD_LABELS, labelFamilies } from "./data/families.js";
-export { DOMAINS, type Domain, type GeneratorOptions, generateDataset } from "./data/generator.js";
+export {
+  DOMAINS,
+  type Domain,
+  EVERYDAY_DOMAINS,
+  type GeneratorOptions,
+  generateDataset,
+} from "./data/generator.js";
 export {
   type ClassificationReport,
   classificationReport,
@@ -65,6 +71,7 @@ export {
   generatedSource,
   openDataSource,
 } from "./train/dataSource.js";
+export { type DefaultModel, type DefaultModelOptions, loadDefaultModel } from "./train/defaultModel.js";
 export { type DistillRun, distill } from "./train/distill.js";
 export type { Evaluation } from "./train/evaluate.js";
 export {

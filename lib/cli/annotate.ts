@@ -1,11 +1,15 @@
+import { statSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import path from "node:path";
 import { type Command, Option } from "commander";
+import { everydayTypes } from "../data/everyday.js";
 import { AegirError } from "../errors.js";
 import { terminalTable, truncate } from "../report/table.js";
 import { abstentionThreshold } from "../train/abstention.js";
 import { annotateFiles, type ColumnAnnotation } from "../train/annotate.js";
 import { writeFileAtomic } from "../train/atomic.js";
-import { loadRun } from "../train/loadRun.js";
+import { type DefaultModel, loadDefaultModel } from "../train/defaultModel.js";
+import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import { errorLine } from "./errorLine.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
@@ -20,18 +24,22 @@ interface AnnotateFlags {
   header?: "yes" | "no";
   abstain?: number | true;
   quiet?: boolean;
+  listTypes?: boolean;
 }
 
-/** `aegir-swarm annotate RUN FILE…`. */
+/** `aegir-swarm annotate [RUN] FILE…`. */
 export function register(program: Command): void {
   program
     .command("annotate")
-    .description("Say what the columns of CSV files mean, by a trained run.")
-    .argument(
-      "<run>",
-      "run folder of train supervised or train parl, or one of a demo's (runs/demo-1/swarm-both)",
+    .description(
+      "Say what the columns of CSV files mean: by a trained run, or by the model that comes with the package.",
     )
-    .argument("<files...>", "CSV files")
+    .argument(
+      "[run]",
+      "run folder of train supervised or train parl, or one of a demo's (runs/demo-1/swarm-both); absent: the default model",
+    )
+    .argument("[files...]", "CSV files")
+    .option("--list-types", "print the types that the run, or the default model, knows")
     .option("--json", "print JSON")
     .addOption(new Option("--csv", "print CSV").conflicts("json"))
     .option("--main-column <n>", "runs of task cpa: the subject column (default: 0)", number)
@@ -44,7 +52,7 @@ export function register(program: Command): void {
     )
     .option(
       "--abstain [confidence]",
-      "no type below this confidence (default: the run's calibrated one)",
+      "no type below this confidence (default: the run's calibrated one; the default model always abstains)",
       number,
     )
     .option("--out <file>", "write to this file, whole or not at all")
@@ -52,13 +60,17 @@ export function register(program: Command): void {
     .action(annotate);
 }
 
-async function annotate(run: string, files: string[], flags: AnnotateFlags): Promise<void> {
+async function annotate(first: string | undefined, rest: string[], flags: AnnotateFlags): Promise<void> {
+  const { run, files } = runAndFiles(first, rest);
+  if (flags.listTypes) return listTypes(run, flags);
+  if (files.length === 0)
+    throw new AegirError("ERR_ARGUMENT", `annotate: no CSV file given${run ? ` for the run ${run}` : ""}`);
   const view = progressView({ quiet: flags.quiet });
   try {
     const results = await withInterrupt(async (signal) => {
-      using annotator = await loadRun(run, { lanes: availableParallelism() });
+      using annotator = await loadAnnotator(run);
       const { mainColumn, maxColumns, abstain } = flags;
-      const abstainBelow = abstain === undefined ? undefined : await abstentionThreshold(run, abstain);
+      const abstainBelow = await threshold(run, abstain);
       const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
       const onProgress = view.update.bind(view);
       const options = { mainColumn, maxColumns, abstainBelow, csv, signal, onProgress };
@@ -66,20 +78,68 @@ async function annotate(run: string, files: string[], flags: AnnotateFlags): Pro
     });
     for (const { file, warnings } of flags.quiet ? [] : results)
       for (const warning of warnings) view.note(`${file}: ${warning}`);
+    const columns = results.flatMap((result) => result.columns);
+    if (run === null && !flags.quiet) noteUnnamed(columns, (note) => view.note(note));
     view.stop();
     const errors = results.flatMap(({ error }) => error ?? []);
     // With no result at all the command fails as a whole, in the way of every other.
     if (errors.length === results.length) throw oneError(errors);
     for (const { code, message } of errors) process.stderr.write(errorLine(code, message));
     if (errors.length > 0) process.exitCode = 1;
-    const text = format(
-      results.flatMap(({ columns }) => columns),
-      flags,
-    );
+    const text = format(columns, flags);
     if (flags.out) await writeFileAtomic(flags.out, text);
     else process.stdout.write(text);
   } finally {
     view.stop();
+  }
+}
+
+/** What tables are stored in, by their files' names. */
+const TABLE_ENDING = /^\.(?:csv|tsv|tab|txt)$/i;
+
+/**
+ * A first argument that is a folder is a run. One that is not there is taken for a run too where files follow and its name is no table's, so
+ * that a run's misspelt name is not passed over in favour of the default model.
+ */
+function runAndFiles(first: string | undefined, rest: string[]): { run: string | null; files: string[] } {
+  if (first === undefined) return { run: null, files: [] };
+  const found = statSync(first, { throwIfNoEntry: false });
+  const meant = found ? found.isDirectory() : rest.length > 0 && !TABLE_ENDING.test(path.extname(first));
+  return meant ? { run: first, files: rest } : { run: null, files: [first, ...rest] };
+}
+
+async function loadAnnotator(run: string | null): Promise<LoadedRun | DefaultModel> {
+  const options = { lanes: availableParallelism() };
+  return run === null ? loadDefaultModel(options) : loadRun(run, options);
+}
+
+/** Undefined: the annotator's own. */
+async function threshold(run: string | null, given: number | true | undefined): Promise<number | undefined> {
+  if (given === undefined || (run === null && given === true)) return undefined;
+  return abstentionThreshold(run ?? "", given);
+}
+
+function noteUnnamed(columns: readonly ColumnAnnotation[], note: (text: string) => void): void {
+  const unnamed = columns.filter(({ type }) => type === null).length;
+  if (unnamed > 0)
+    note(
+      `${unnamed} of ${columns.length} columns have no type: the default model is unsure, or knows none of their kind (annotate --list-types)`,
+    );
+}
+
+async function listTypes(run: string | null, { json, csv }: AnnotateFlags): Promise<void> {
+  using annotator = await loadAnnotator(run);
+  const { labels, none } = annotator;
+  const domains = run === null ? everydayTypes() : new Map<string, string>();
+  const types = labels.filter((label) => label !== none);
+  if (json) process.stdout.write(`${JSON.stringify(types, null, 2)}\n`);
+  else if (csv || domains.size === 0) process.stdout.write(`${types.join("\n")}\n`);
+  else {
+    const domainOf = (type: string) => domains.get(type) ?? "";
+    for (const domain of new Set([...domains.values()])) {
+      const names = types.filter((type) => domainOf(type) === domain);
+      if (names.length > 0) process.stdout.write(`${domain}: ${names.join(", ")}\n`);
+    }
   }
 }
 

@@ -1,7 +1,13 @@
 import { type Command, Option } from "commander";
 import { writeDataset } from "../data/csvFolder.js";
 import { LOCALES } from "../data/generator/source.js";
-import { DOMAIN_NAMES, type GeneratorOptions, generateDataset, generatorOptions } from "../data/generator.js";
+import {
+  ALL_DOMAIN_NAMES,
+  DOMAIN_NAMES,
+  type GeneratorOptions,
+  generateDataset,
+  generatorOptions,
+} from "../data/generator.js";
 import type { Dataset } from "../data/types.js";
 import { number } from "./settings.js";
 
@@ -21,6 +27,8 @@ const NUMBERS = [
   ["variety", "share of columns written in any format of their type, 0 to 1"],
   ["missing", "share of missing cells, 0 to 1"],
   ["noise", "share of disturbed cells, 0 to 1"],
+  ["wear", "share of columns with habits of real files, 0 to 1"],
+  ["headers", "share of tables with headers, 0 to 1"],
   ["validation", "share of tables held out for validation, 0 to 1"],
   ["test", "share of tables held out for testing, 0 to 1"],
 ] as const;
@@ -38,7 +46,11 @@ export function register(program: Command): void {
     generate.addOption(option.argParser(number));
   }
   generate
-    .option("--domains <list>", `comma-separated: ${DOMAIN_NAMES.join(", ")} (default: all)`, list)
+    .option(
+      "--domains <list>",
+      `comma-separated: ${ALL_DOMAIN_NAMES.join(", ")} (default: ${DOMAIN_NAMES.join(",")})`,
+      list,
+    )
     .option(
       "--locales <list>",
       `comma-separated: ${LOCALES.join(", ")} (default: ${defaults.locales.join(",")})`,

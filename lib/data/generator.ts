@@ -2,9 +2,16 @@ import type { Faker } from "@faker-js/faker";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
+import { calendar } from "./generator/calendar.js";
+import { codes } from "./generator/codes.js";
 import { commerce } from "./generator/commerce.js";
+import { geography } from "./generator/geography.js";
+import { measures } from "./generator/measures.js";
+import { media } from "./generator/media.js";
 import { disturb, missingMarker } from "./generator/noise.js";
+import { OTHER, other } from "./generator/other.js";
 import { people } from "./generator/people.js";
+import { society } from "./generator/society.js";
 import {
   type CellMaker,
   type ColumnType,
@@ -14,14 +21,32 @@ import {
   Source,
 } from "./generator/source.js";
 import { technical } from "./generator/technical.js";
+import { trade } from "./generator/trade.js";
+import { wornCells, wornHeader } from "./generator/worn.js";
 import { Random } from "./random.js";
 import { splitTables } from "./split.js";
 import type { Column, Dataset, LabelledColumn, Table } from "./types.js";
 
-/** The semantic types that the generator writes, by domain. */
+/** The semantic types of the domains that the generator writes where none are named. */
 export const DOMAINS = { people, commerce, technical } as const;
-export type Domain = keyof typeof DOMAINS;
-export const DOMAIN_NAMES = Object.keys(DOMAINS) as Domain[];
+export const DOMAIN_NAMES = Object.keys(DOMAINS) as (keyof typeof DOMAINS)[];
+
+/** Everyday types: those above in more forms, and many more. A type may be in several domains, which write it differently. */
+export const EVERYDAY_DOMAINS = {
+  ...DOMAINS,
+  society,
+  geography,
+  calendar,
+  measures,
+  trade,
+  codes,
+  media,
+} as const;
+
+/** All of them, and "other": columns of none of these types, labelled so. */
+const ALL_DOMAINS = { ...EVERYDAY_DOMAINS, [OTHER]: other } as const;
+export type Domain = keyof typeof ALL_DOMAINS;
+export const ALL_DOMAIN_NAMES = Object.keys(ALL_DOMAINS) as Domain[];
 
 const share = z.number().min(0).max(1);
 
@@ -31,9 +56,9 @@ export const generatorOptions = z.strictObject({
   /** Rows of the longest tables; the shortest have half as many. */
   rows: z.int().min(1).max(1_000_000).default(12),
   domains: z
-    .array(z.enum(["people", "commerce", "technical"]))
+    .array(z.enum(ALL_DOMAIN_NAMES as [Domain, ...Domain[]]))
     .min(1)
-    .default(["people", "commerce", "technical"]),
+    .default(DOMAIN_NAMES),
   locales: z.array(z.enum(LOCALES)).min(1).default(["en", "de", "fr"]),
   /** Share of columns that may be written in any format of their type; the others use its usual one. */
   variety: share.default(0.2),
@@ -41,6 +66,12 @@ export const generatorOptions = z.strictObject({
   missing: share.default(0.05),
   /** Share of disturbed cells; columns of mixed formats are three times as frequent. */
   noise: share.default(0.03),
+  /** Share of columns with habits of real files: footnote marks, units and case that change, names for missing values, headers in other notations. */
+  wear: share.default(0),
+  /** Share of columns that repeat one to five values, as categories and foreign keys do. */
+  repeats: share.default(0.2),
+  /** Share of tables with headers. */
+  headers: share.default(1),
   /** Shares of tables held out. */
   validation: share.default(0.15),
   test: share.default(0.15),
@@ -49,8 +80,8 @@ export type GeneratorOptions = z.input<typeof generatorOptions>;
 type Settings = z.output<typeof generatorOptions>;
 
 /**
- * Generates labelled tables: every column has a type of `DOMAINS`, types are dealt evenly, a table mixes one to three domains and
- * one locale, and no table is in two splits. The same options give the same data set.
+ * Generates labelled tables: every column has a type of one of the domains, whose types are dealt evenly, a table mixes one to three
+ * domains and one locale, and no table is in two splits. The same options give the same data set.
  * @throws AegirError ERR_CONFIG for an unknown option, domain or locale
  */
 export async function generateDataset(options: GeneratorOptions = {}): Promise<Dataset> {
@@ -82,7 +113,7 @@ export async function generateDataset(options: GeneratorOptions = {}): Promise<D
       labelled.push({ table: name, column, label: type.label, domain });
     }
   }
-  const labels = settings.domains.flatMap((domain) => DOMAINS[domain].map((type) => type.label));
+  const labels = settings.domains.flatMap((domain) => ALL_DOMAINS[domain].map((type) => type.label));
   return {
     name: `generated-${settings.seed}`,
     task: "cta",
@@ -122,7 +153,7 @@ class TypeDealer {
   #draw(domain: Domain): ColumnType {
     let pack = this.#packs.get(domain);
     if (!pack || pack.length === 0) {
-      pack = this.#random.shuffle([...DOMAINS[domain]]);
+      pack = this.#random.shuffle([...ALL_DOMAINS[domain]]);
       this.#packs.set(domain, pack);
     }
     return pack.pop()!;
@@ -138,9 +169,19 @@ function makeColumns(
   const locale = random.pick(settings.locales);
   const source = new Source(fakers.get(locale)!, locale, random, settings.variety);
   const rows = random.range(Math.ceil(settings.rows / 2), settings.rows);
-  return types.map((type) => ({
+  const columns = types.map((type) => ({
     header: random.pick(type.headers),
     cells: makeCells(type, source, rows, settings),
+  }));
+  return worn(columns, random, settings);
+}
+
+function worn(columns: Column[], random: Random, { wear, headers }: Settings): Column[] {
+  // Nothing is drawn where nothing is asked for: the tables of before these options stay as they were.
+  const headless = headers < 1 && !random.chance(headers);
+  return columns.map(({ header, cells }) => ({
+    header: headless ? null : wear > 0 && random.chance(wear) ? wornHeader(header!, random) : header,
+    cells: wear > 0 && random.chance(wear) ? wornCells(cells, header, random) : cells,
   }));
 }
 
@@ -148,8 +189,7 @@ function makeCells(type: ColumnType, source: Source, rows: number, settings: Set
   const { random } = source;
   const makers: CellMaker[] = [type.column(source)];
   if (random.chance(3 * settings.noise)) makers.push(type.column(source));
-  // Some columns repeat few values, as categories and foreign keys do.
-  const values = random.chance(0.2) ? random.range(1, 5) : rows;
+  const values = random.chance(settings.repeats) ? random.range(1, 5) : rows;
   const pool: string[] = [];
   const marker = missingMarker(random);
   return Array.from({ length: rows }, (_, row) => {

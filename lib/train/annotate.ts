@@ -4,7 +4,7 @@ import type { Serialiser } from "../data/serialise.js";
 import type { EncodedExample, Table, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { encodeTargets } from "./examples.js";
-import { type LogitsOf, type Prediction, type PredictOptions, predict } from "./predict.js";
+import { allLogits, type LogitsOf, type Prediction, type PredictOptions, predictionsOf } from "./predict.js";
 import { Meter } from "./progress.js";
 
 /** What a model says of one column (CTA), or of a subject column and one column (CPA). */
@@ -30,6 +30,10 @@ export interface Annotator {
   logitsOf: LogitsOf;
   /** Batches that `logitsOf` may have under way at a time; default 1. */
   concurrency?: number;
+  /** The label that stands for none of the others: it is no type, and confidence in it is confidence in no type. Default: none. */
+  none?: string | null;
+  /** What `abstainBelow` is where it is not given; default 0. */
+  abstainBelow?: number;
 }
 
 interface TableOptions {
@@ -37,7 +41,7 @@ interface TableOptions {
   mainColumn?: number;
   /** Refuse wider tables, which are hardly ever tables; default 2000. */
   maxColumns?: number;
-  /** Confidence below which the type is null; `readAbstention` knows a calibrated run's. Default 0. */
+  /** Confidence below which the type is null; `readAbstention` knows a calibrated run's. Default: the annotator's, else 0. */
   abstainBelow?: number;
 }
 
@@ -53,13 +57,17 @@ export interface AnnotateOptions extends PredictOptions, TableOptions {
 export async function annotateTable(
   annotator: Annotator,
   table: Table,
-  { columns, mainColumn, maxColumns, abstainBelow, ...options }: AnnotateOptions = {},
+  {
+    columns,
+    mainColumn,
+    maxColumns,
+    abstainBelow = annotator.abstainBelow,
+    ...options
+  }: AnnotateOptions = {},
 ): Promise<ColumnAnnotation[]> {
   const targets = await encodeTable(annotator, table, table.name, { columns, mainColumn, maxColumns });
-  const { labels, logitsOf, concurrency } = annotator;
-  const examples = targets.map(({ example }) => example);
-  const settings = { task: table.name, concurrency, ...options };
-  const predictions = await predict(logitsOf, examples, labels.length, settings);
+  const { labels } = annotator;
+  const predictions = await predictionsFor(annotator, targets, { task: table.name, ...options });
   return targets.map((target, i) => annotation(target, predictions[i]!, labels, abstainBelow));
 }
 
@@ -89,12 +97,19 @@ const WINDOW = 512;
 export async function annotateFiles(
   annotator: Annotator,
   files: readonly string[],
-  { csv, mainColumn, maxColumns, abstainBelow, onProgress, ...options }: AnnotateFilesOptions = {},
+  {
+    csv,
+    mainColumn,
+    maxColumns,
+    abstainBelow = annotator.abstainBelow,
+    onProgress,
+    ...options
+  }: AnnotateFilesOptions = {},
 ): Promise<FileAnnotations[]> {
   const results = files.map((file): FileAnnotations => ({ file, columns: [], error: null, warnings: [] }));
   const names = tableNames(files);
-  const { concurrency, labels, logitsOf } = annotator;
-  const settings: PredictOptions = { task: "annotate", concurrency, ...options };
+  const { labels } = annotator;
+  const settings: PredictOptions = { task: "annotate", ...options };
   // Of a single file columns are counted, else files.
   if (files.length === 1) settings.onProgress = onProgress;
   const meter = new Meter("annotate", files.length, files.length > 1 ? onProgress : undefined);
@@ -106,12 +121,7 @@ export async function annotateFiles(
     const window = open;
     open = [];
     await underway;
-    underway = predict(
-      logitsOf,
-      window.map(({ example }) => example),
-      labels.length,
-      settings,
-    ).then((predictions) => {
+    underway = predictionsFor(annotator, window, settings).then((predictions) => {
       for (const [i, target] of window.entries())
         results[target.file]!.columns.push(annotation(target, predictions[i]!, labels, abstainBelow));
       meter.report(filesRead);
@@ -135,6 +145,17 @@ export async function annotateFiles(
   await turnWindow(files.length);
   await underway;
   return results;
+}
+
+/** What the model says of each column, in their order. */
+async function predictionsFor(
+  { labels, logitsOf, concurrency, none }: Annotator,
+  targets: readonly Target[],
+  options: PredictOptions,
+): Promise<Prediction[]> {
+  const examples = targets.map(({ example }) => example);
+  const logits = await allLogits(logitsOf, examples, labels.length, { concurrency, ...options });
+  return predictionsOf(logits, labels.length, none ? labels.indexOf(none) : -1);
 }
 
 /** A column on its way through the model. */

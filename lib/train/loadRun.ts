@@ -31,6 +31,8 @@ export interface LoadedRun extends Disposable {
   calibration: Calibration | null;
   /** Batches that are worth having under way at a time. */
   concurrency: number;
+  /** The label that stands for no type at all; null: the run has none. */
+  none: string | null;
   dispose(): void;
 }
 
@@ -59,7 +61,7 @@ export async function loadRun(
       `${dir} is a pretraining run, which knows no labels: train on it first (train supervised --init ${dir})`,
     );
   }
-  const shared = { dir, config, task, serialiser, specialist: null };
+  const shared = { dir, config, task, serialiser, specialist: null, none: config.none ?? null };
   if (config.kind === "specialist") {
     const specialist = await loadSpecialist(dir, runtime.name);
     const { labels } = specialist;

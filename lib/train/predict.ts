@@ -98,27 +98,27 @@ export function columnLogits(specialist: ColumnSpecialist): LogitsOf {
   };
 }
 
-/** @param logits (rows,C) row by row */
-export function predictionsOf(logits: Float32Array, classes: number): Prediction[] {
+/**
+ * @param logits (rows,C) row by row
+ * @param none class that is never predicted, though it has its share of the probability; default: none
+ */
+export function predictionsOf(logits: Float32Array, classes: number, none = -1): Prediction[] {
   return Array.from({ length: logits.length / classes }, (_, row) =>
-    twoBest(logits.subarray(row * classes, (row + 1) * classes)),
+    twoBest(logits.subarray(row * classes, (row + 1) * classes), none),
   );
 }
 
-function twoBest(logits: Float32Array): Prediction {
-  let label = 0;
-  let runnerUp = logits.length > 1 ? 1 : 0;
-  if (logits[runnerUp]! > logits[label]!) [label, runnerUp] = [runnerUp, label];
-  for (let c = 2; c < logits.length; c++) {
-    if (logits[c]! > logits[label]!) [label, runnerUp] = [c, label];
-    else if (logits[c]! > logits[runnerUp]!) runnerUp = c;
+function twoBest(logits: Float32Array, none: number): Prediction {
+  let label = -1;
+  let runnerUp = -1;
+  for (let c = 0; c < logits.length; c++) {
+    if (c === none) continue;
+    if (label < 0 || logits[c]! > logits[label]!) [label, runnerUp] = [c, label];
+    else if (runnerUp < 0 || logits[c]! > logits[runnerUp]!) runnerUp = c;
   }
-  const top = logits[label]!;
+  if (runnerUp < 0) runnerUp = label;
+  const top = logits.reduce((most, value) => Math.max(most, value));
   const sum = logits.reduce((total, value) => total + Math.exp(value - top), 0);
-  return {
-    label,
-    confidence: 1 / sum,
-    runnerUp,
-    runnerUpConfidence: Math.exp(logits[runnerUp]! - top) / sum,
-  };
+  const share = (c: number) => Math.exp(logits[c]! - top) / sum;
+  return { label, confidence: share(label), runnerUp, runnerUpConfidence: share(runnerUp) };
 }

@@ -36,6 +36,8 @@ export interface RunConfig {
   /** Where the data came from, for people and for the commands; null: given in memory. */
   data: { [key: string]: MetricValue } | null;
   swarm?: { [key: string]: MetricValue };
+  /** The label of training columns that are of no type, as the default model has it. */
+  none?: string;
   /** Distilled models: the runs that taught, the folders of unlabelled tables, and the share of steps that learn from them. */
   distill?: { [key: string]: MetricValue };
   /** Multi-task training: the other tasks and where their data came from. */
@@ -61,6 +63,7 @@ const configSchema = z.looseObject({
   options: z.looseObject({}),
   init: z.string().nullable(),
   data: z.looseObject({}).nullable(),
+  none: z.string().optional(),
   swarm: z
     .looseObject({
       specialists: z.array(z.string().regex(SPECIALIST_ID)),

@@ -129,3 +129,16 @@ export function hex(random: Random, count: number): string {
   while (text.length < count) text += random.int(16).toString(16);
   return text;
 }
+
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+export function letters(random: Random, count: number): string {
+  let text = "";
+  while (text.length < count) text += LETTERS[random.int(LETTERS.length)];
+  return text;
+}
+
+/** Fills a form: `0` becomes a digit, `A` a capital letter, the rest stays. */
+export function pattern(random: Random, form: string): string {
+  return form.replace(/[0A]/g, (sign) => (sign === "0" ? digits(random, 1) : letters(random, 1)));
+}

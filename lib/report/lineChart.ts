@@ -40,6 +40,18 @@ export function lineChartSvg({ title, xLabel, series, yRange }: LineChart): stri
   ].join("\n");
 }
 
+/** Charts one above the other in one document. */
+export function stackedSvg(charts: readonly string[]): string {
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT * charts.length}">`,
+    ...charts.map((chart, i) =>
+      chart.replace("<svg ", `<svg y="${i * HEIGHT}" width="${WIDTH}" height="${HEIGHT}" `).trimEnd(),
+    ),
+    "</svg>",
+    "",
+  ].join("\n");
+}
+
 function curve(
   { name, points }: Series,
   i: number,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { lineChartSvg } from "../../lib/report/lineChart.js";
+import { lineChartSvg, stackedSvg } from "../../lib/report/lineChart.js";
 import { markdownTable, terminalTable, truncate } from "../../lib/report/table.js";
 
 const table = {
@@ -57,5 +57,14 @@ describe("line chart", () => {
     const dot = { name: "dot", points: [[1, 0.5] as [number, number]] };
     expect(lineChartSvg({ title: "", xLabel: "", series: [flat] })).toContain("<polyline");
     expect(lineChartSvg({ title: "", xLabel: "", series: [dot] })).toContain("<circle");
+  });
+
+  test("charts are stacked one above the other", () => {
+    const chart = (title: string) => lineChartSvg({ title, xLabel: "", series: [] });
+    const svg = stackedSvg([chart("upper"), chart("lower")]);
+    expect(svg.match(/<svg /g)).toHaveLength(3);
+    expect(svg).toMatch(/viewBox="0 0 760 600"/);
+    expect(svg).toMatch(/<svg y="0" width="760" height="300"[^>]*>.*upper.*<svg y="300"[^>]*>.*lower/s);
+    expect(svg.match(/<\/svg>/g)).toHaveLength(3);
   });
 });

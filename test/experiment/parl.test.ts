@@ -37,7 +37,7 @@ function tiny(out: string): ParlExperiment {
       primary: { steps: 4, batchRows: 8, lr: 3e-3 },
       together: { phaseSteps: 1 },
       router: { phaseSteps: 1, steps: 3, batchRows: 8 },
-      columns: 30,
+      columns: { validation: 20, test: 30 },
     },
     out,
   };
@@ -57,7 +57,7 @@ async function sameWhenEvaluated(dir: string, arm: string, evaluated: "all" | "d
   const swarm = run.swarm!;
   const dataset = await new Datasets().get(source(0));
   const set = await evaluationSet(dataset, "test", swarm.primary.labels, new Serialiser(plan.serialise), {
-    limit: plan.columns,
+    limit: plan.columns.test,
   });
   const all: Outcomes = await swarmOutcomes(swarm, set, set.columns.map(groupsOf(dataset, "domains")));
   const stored: Outcomes = result.test;

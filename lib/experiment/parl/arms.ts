@@ -227,6 +227,7 @@ function common(plan: ParlPlan, out: string, { signal, onProgress }: CellContext
   return {
     model: plan.model,
     serialise: plan.serialise,
+    validationColumns: plan.columns.validation,
     out,
     resume: existsSync(join(out, "config.json")),
     signal,
@@ -262,7 +263,7 @@ async function bySplit(
   const serialiser = new Serialiser(plan.serialise);
   const of = async (name: "validation" | "test") => {
     const set = await evaluationSet(dataset, name, model.labels, serialiser, {
-      limit: plan.columns,
+      limit: plan.columns[name],
     });
     return outcomesOf(set, set.columns.map(groupOf), name);
   };

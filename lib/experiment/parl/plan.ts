@@ -9,8 +9,11 @@ export interface ParlPlan extends Pick<DemoPlan, "model" | "serialise" | "specia
   together: ParlOptions;
   /** Of the router alone. */
   router: ParlOptions;
-  /** Columns that are scored at most, of validation and of test. */
-  columns: number;
+  /**
+   * Columns that are scored at most. Those of validation choose the best weights of the primary alone, and the fixed
+   * subset and the confidence that swarms are held against.
+   */
+  columns: Record<"validation" | "test", number>;
 }
 
 /** Nothing else learns, so that its own reward is all that it needs; chosen on validation, as docs/parl.md §8 says. */
@@ -31,7 +34,7 @@ export function generatedPlan(quick: boolean): ParlPlan {
     // Rollouts are dear and the router's updates are not: several passes over each.
     together: { fuse: "states", cost: 0.25, epochs: 4, phaseSteps },
     router: { ...ROUTER_ALONE, cost: 0.25, phaseSteps, steps: quick ? 30 : 150, batchRows: 32 },
-    columns: quick ? 400 : 1200,
+    columns: quick ? { validation: 400, test: 400 } : { validation: 1200, test: 1200 },
   };
 }
 
@@ -45,6 +48,6 @@ export function realPlan(quick: boolean): ParlPlan {
     primary,
     together: { fuse: "states+outputs", cost: 0.2, epochs: 4, phaseSteps },
     router: { ...ROUTER_ALONE, cost: 0.2, phaseSteps, steps: quick ? 24 : 100, batchRows: 48 },
-    columns: quick ? 400 : 1000,
+    columns: { validation: 400, test: quick ? 400 : 1000 },
   };
 }

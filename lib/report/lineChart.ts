@@ -26,7 +26,7 @@ export function lineChartSvg({ title, xLabel, series, yRange }: LineChart): stri
     MARGIN.left + ((value - xs[0]) / (xs[1] - xs[0])) * (WIDTH - MARGIN.left - MARGIN.right);
   const y = (value: number) =>
     HEIGHT - MARGIN.bottom - ((value - ys[0]) / (ys[1] - ys[0])) * (HEIGHT - MARGIN.top - MARGIN.bottom);
-  const lines = series.map((s, i) => curve(s, i, x, y));
+  const lines = series.map((s, i) => curve(s, i, x, y, dashes(series, i)));
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12">`,
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="white"/>`,
@@ -40,11 +40,42 @@ export function lineChartSvg({ title, xLabel, series, yRange }: LineChart): stri
   ].join("\n");
 }
 
+/** Length of a dash. */
+const DASH = 8;
+
+/** Lines that lie upon each other for half of their points take turns, so that all are seen; other lines are whole. */
+function dashes(series: readonly Series[], i: number): string {
+  // Rounding aside.
+  const place = (point: [number, number]) => point.map((value) => value.toPrecision(6)).join();
+  const own = new Set(series[i]!.points.map(place));
+  const together = series.flatMap(({ points }, k) =>
+    k === i || (points.length > 1 && points.filter((point) => own.has(place(point))).length * 2 >= own.size)
+      ? [k]
+      : [],
+  );
+  if (together.length === 1) return "";
+  const [dash, gap] = [DASH, DASH * (together.length - 1)];
+  return ` stroke-dasharray="${dash} ${gap}" stroke-dashoffset="${-DASH * together.indexOf(i)}"`;
+}
+
+/** Charts one above the other in one document. */
+export function stackedSvg(charts: readonly string[]): string {
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT * charts.length}">`,
+    ...charts.map((chart, i) =>
+      chart.replace("<svg ", `<svg y="${i * HEIGHT}" width="${WIDTH}" height="${HEIGHT}" `).trimEnd(),
+    ),
+    "</svg>",
+    "",
+  ].join("\n");
+}
+
 function curve(
   { name, points }: Series,
   i: number,
   x: (v: number) => number,
   y: (v: number) => number,
+  dash: string,
 ): string {
   const colour = COLOURS[i % COLOURS.length];
   const at = points
@@ -56,7 +87,7 @@ function curve(
     // A line through one point would not be seen.
     at.length === 1
       ? `<circle cx="${at[0]![0]}" cy="${at[0]![1]}" r="5" fill="${colour}"/>`
-      : `<polyline points="${at.map((pair) => pair.join()).join(" ")}" fill="none" stroke="${colour}" stroke-width="1.8"/>`,
+      : `<polyline points="${at.map((pair) => pair.join()).join(" ")}" fill="none" stroke="${colour}" stroke-width="1.8"${dash}/>`,
     `<line x1="${left}" x2="${left + 16}" y1="${top}" y2="${top}" stroke="${colour}" stroke-width="3"/>`,
     label(left + 22, top + 4, name, "start"),
   ].join("\n");

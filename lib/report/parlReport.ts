@@ -5,7 +5,7 @@ import { comparisonText, controlText } from "../experiment/parl/frontier.js";
 import type { Control, ParlReport, ReportRow, SwarmFigures } from "../experiment/parl/summary.js";
 import type { Wanted } from "../experiment/parl/wanted.js";
 import { writeFileAtomic } from "../train/atomic.js";
-import { lineChartSvg } from "./lineChart.js";
+import { lineChartSvg, stackedSvg } from "./lineChart.js";
 import { type Cell, markdownTable, type TableData, terminalTable } from "./table.js";
 
 /** The report as text for a terminal. */
@@ -45,6 +45,7 @@ function sections(report: ParlReport): Section[] {
     comparison(report),
     ...(report.wanted.length > 0 ? [wantedFigures(report.wanted)] : []),
     specialists(report),
+    contribution(report),
     ...report.swarms.flatMap(({ arm, figures }) => [activation(arm, figures), information(arm, figures)]),
     ...report.swarms.flatMap(({ arm, figures }) => frontiers(arm, figures)),
   ];
@@ -143,6 +144,32 @@ function specialists({ specialists: all }: ParlReport): Section {
   };
 }
 
+function contribution({ contributions, specialists: all }: ParlReport): Section {
+  const ids = all.map(({ id }) => id);
+  return {
+    title: "What there is to route: right columns, trained together, mean over seeds, in points",
+    table: {
+      headers: [
+        "columns of",
+        "columns",
+        "no specialist",
+        ...ids.map((id) => `+ ${id}`),
+        "+ all",
+        "+ the best",
+      ],
+      rows: contributions.map(({ group, columns, none, single, allOn, best }) => [
+        group,
+        Math.round(columns),
+        ...[none, ...ids.map((id) => single[id]!), allOn, best].map((share) => (100 * share).toFixed(1)),
+      ]),
+    },
+    notes: [
+      "Share of columns annotated rightly without specialists, and what is gained where one of them is called for every column, where all are, and where each column has the routing that is best for it.",
+    ],
+    pictures: [],
+  };
+}
+
 function activation(arm: Arm, { activation: rates }: SwarmFigures): Section {
   const ids = Object.keys(Object.values(rates)[0] ?? {});
   return {
@@ -197,10 +224,12 @@ function pictures({ swarms }: ParlReport): [name: string, svg: string][] {
   ]);
 }
 
-/** Figures of a training's steps and what the picture calls them. */
-const CURVE_NAMES: [figure: string, name: string][] = [
+/** Figures of a training's steps and what the pictures call them: log-likelihoods, and what lies about 0 to 1. */
+const PERFORMANCE: [figure: string, name: string][] = [
   ["rPerf", "r_perf"],
   ["reward", "r_perf − cost"],
+];
+const SHARES: [figure: string, name: string][] = [
   ["rParallel", "r_parallel"],
   ["rFinish", "r_finish"],
   ["lambdaParallel", "λ parallel"],
@@ -209,11 +238,16 @@ const CURVE_NAMES: [figure: string, name: string][] = [
 ];
 
 function curves(arm: Arm, { curves: all }: SwarmFigures): string {
-  return lineChartSvg({
-    title: `Rewards and their weights, ${ARM_NAMES[arm]}`,
-    xLabel: "step",
-    series: CURVE_NAMES.map(([figure, name]) => ({ name, points: all[figure] ?? [] })),
-  });
+  const chart = (title: string, figures: typeof SHARES) =>
+    lineChartSvg({
+      title: `${title}, ${ARM_NAMES[arm]}`,
+      xLabel: "step",
+      series: figures.map(([figure, name]) => ({ name, points: all[figure] ?? [] })),
+    });
+  return stackedSvg([
+    chart("Reward of the routings of a step", PERFORMANCE),
+    chart("Rewards of the batch, their weights, activation", SHARES),
+  ]);
 }
 
 /** In points: mean ± half the interval. */

@@ -87,10 +87,10 @@ function line(each: RewardCheck, y: number): string {
     `<rect x="16" y="${y}" width="64" height="${ROW - 4}" rx="3" fill="${colour}"/>`,
     text(48, y + 12, each.passed ? "passed" : "failed", 'fill="white" text-anchor="middle"'),
     text(92, y + 12, each.kind),
-    text(182, y + 12, each.of),
-    text(292, y + 12, each.what),
-    text(620, y + 12, significant(each.value), 'text-anchor="end"'),
-    text(632, y + 12, wanted(each), 'fill="#666"'),
+    text(188, y + 12, each.of),
+    text(300, y + 12, each.what),
+    text(634, y + 12, significant(each.value), 'text-anchor="end"'),
+    text(646, y + 12, wanted(each), 'fill="#666"'),
   ].join("\n");
 }
 

@@ -295,15 +295,12 @@ function independenceChecks(table: SwarmTable, values: Values): RewardCheck[] {
     ["perf", "finish"],
     ["parallel", "finish"],
   ];
-  const correlations = pairs.map(([a, b]) =>
-    check(
-      "independence",
-      `${a}, ${b}`,
-      "|Spearman| over random routers",
-      Math.abs(spearman(values[a], values[b])),
-      { most: BOUNDS.correlation },
-    ),
-  );
+  const correlations = pairs.map(([a, b]) => {
+    const rho = spearman(values[a], values[b]);
+    // Rewards that say the same are redundant; rewards that say the opposite are at odds.
+    const what = `|Spearman| over random routers${rho < 0 ? ", negative" : ""}`;
+    return check("independence", `${a}, ${b}`, what, Math.abs(rho), { most: BOUNDS.correlation });
+  });
   return [...correlations, ...contrasts(table)];
 }
 

@@ -174,12 +174,19 @@ describe("train, evaluate, annotate", () => {
     expect(JSON.parse(asData.stdout)).toHaveLength(2);
   });
 
-  test.each(["train", "train supervised", "train pretrain", "train parl", "evaluate", "annotate", "demo"])(
-    "%s has help",
-    async (command) => {
-      const { code, stdout } = await aegir([...command.split(" "), "--help"], dir);
-      expect(code).toBe(0);
-      expect(stdout).toContain(`Usage: aegir-swarm ${command}`);
-    },
-  );
+  test.each([
+    "train",
+    "train supervised",
+    "train distill",
+    "train specialist",
+    "train pretrain",
+    "train parl",
+    "evaluate",
+    "annotate",
+    "demo",
+  ])("%s has help", async (command) => {
+    const { code, stdout } = await aegir([...command.split(" "), "--help"], dir);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`Usage: aegir-swarm ${command}`);
+  });
 });

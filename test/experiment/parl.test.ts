@@ -1,11 +1,21 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { Serialiser } from "../../lib/data/serialise.js";
+import { Datasets, groupsOf } from "../../lib/experiment/parl/datasets.js";
 import { type ParlExperiment, runParlExperiment } from "../../lib/experiment/parl/experiment.js";
+import { type Outcomes, swarmOutcomes } from "../../lib/experiment/parl/outcomes.js";
+import {
+  allOn,
+  constantRouting,
+  learnedRouting,
+  predictedUnder,
+} from "../../lib/experiment/parl/routings.js";
 import { type ParlReport, summarise } from "../../lib/experiment/parl/summary.js";
 import type { NativeModule } from "../../lib/native/contract.js";
 import { parlText, writeParlReport } from "../../lib/report/parlReport.js";
 import { folderSource, generatedSource } from "../../lib/train/dataSource.js";
+import { evaluationSet } from "../../lib/train/evaluate.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { folder, metricsOf, shortColumns, tinyModel } from "../train/support.js";
 
@@ -27,7 +37,7 @@ function tiny(out: string): ParlExperiment {
       primary: { steps: 4, batchRows: 8, lr: 3e-3 },
       together: { phaseSteps: 1 },
       router: { phaseSteps: 1, steps: 3, batchRows: 8 },
-      columns: 30,
+      columns: { validation: 20, test: 30 },
     },
     out,
   };
@@ -37,6 +47,32 @@ async function report(experiment: ParlExperiment): Promise<ParlReport> {
   const results = await runParlExperiment(experiment);
   const summary = summarise(results, { split: experiment.split, data: "tiny", generated: true });
   return { ...summary, cpuMinutes: 0 };
+}
+
+/** The stored outcomes of an arm, some of which come from another swarm or were left out, beside all of those of its saved swarm. */
+async function sameWhenEvaluated(dir: string, arm: string, evaluated: "all" | "decided"): Promise<void> {
+  const { source, plan } = tiny(dir);
+  const { result } = JSON.parse(await readFile(join(dir, `cells/seed-0/${arm}.json`), "utf8"));
+  using run = await loadRun(join(dir, "runs/seed-0", arm));
+  const swarm = run.swarm!;
+  const dataset = await new Datasets().get(source(0));
+  const set = await evaluationSet(dataset, "test", swarm.primary.labels, new Serialiser(plan.serialise), {
+    limit: plan.columns.test,
+  });
+  const all: Outcomes = await swarmOutcomes(swarm, set, set.columns.map(groupsOf(dataset, "domains")));
+  const stored: Outcomes = result.test;
+  expect(stored.logits, arm).toEqual(all.logits);
+  expect(stored.confidence, arm).toEqual(all.confidence);
+  for (const routings of [
+    learnedRouting(all),
+    constantRouting(all, 0),
+    constantRouting(all, allOn(all)),
+    ...(evaluated === "all" ? [constantRouting(all, 1), constantRouting(all, 2)] : []),
+  ])
+    expect(predictedUnder(stored, routings), arm).toEqual(predictedUnder(all, routings));
+  const missing = stored.predicted.flat().filter((label) => label === null).length;
+  if (evaluated === "all") expect(missing).toBe(0);
+  else expect(missing).toBeGreaterThan(0);
 }
 
 test("the whole experiment, and that an interruption changes nothing of its report", async () => {
@@ -80,6 +116,8 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   expect(weights(after.swarm!.router)).not.toEqual(weights(before.swarm!.router));
   for (const control of ["all-on", "all-off"])
     expect(row(`router ${control}`).macroF1).toEqual(row(`together ${control}`).macroF1);
+  await sameWhenEvaluated(join(dir.path, "whole"), "router", "all");
+  await sameWhenEvaluated(join(dir.path, "whole"), "random", "decided");
 
   const first = { ...tiny(join(dir.path, "whole")), seeds: 1 };
   const one = await report(first);

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { Random } from "../../lib/data/random.js";
+import { contributions, meanContributions } from "../../lib/experiment/parl/contribution.js";
 import {
   compareFrontiers,
   comparisonText,
@@ -47,6 +48,27 @@ const made: Outcomes = {
   confidence: [0.6, 0.5, 0.9, 0.7],
   steps: { main: 4, prefix: 1, sub: [4, 2] },
 };
+
+test("what specialists add to hand-made outcomes, by group", () => {
+  const gains = (first: number, second: number) => ({ first, second });
+  const left = { group: "left", columns: 2, none: 0.5, single: gains(0.5, 0), allOn: 0.5, best: 0.5 };
+  const right = { group: "right", columns: 2, none: 0.5, single: gains(0, 0.5), allOn: 0.5, best: 0.5 };
+  const all = { group: "all", columns: 4, none: 0.5, single: gains(0.25, 0.25), allOn: 0.5, best: 0.5 };
+  expect(contributions(made)).toEqual([left, right, all]);
+  // Another seed of which no routing but the second specialist's is right, and that on column 3 alone.
+  const wrong = [1, 1, 0, 0];
+  const poor = { ...made, predicted: [wrong, wrong, [1, 1, 0, 1], wrong] };
+  expect(meanContributions([contributions(made), contributions(poor)])[1]).toEqual({
+    group: "right",
+    columns: 2,
+    none: 0.25,
+    single: gains(0, 0.5),
+    allOn: 0.25,
+    best: 0.5,
+  });
+  const skipped = { ...made, predicted: [made.predicted[0]!, [null, 0, 0, 0], ...made.predicted.slice(2)] };
+  expect(() => contributions(skipped)).toThrow("routing 1 of column 0 was not evaluated");
+});
 
 test("routings of hand-made outcomes", () => {
   expect(learnedRouting(made)).toEqual([0, 1, 0, 2]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { lineChartSvg } from "../../lib/report/lineChart.js";
+import { lineChartSvg, stackedSvg } from "../../lib/report/lineChart.js";
 import { markdownTable, terminalTable, truncate } from "../../lib/report/table.js";
 
 const table = {
@@ -57,5 +57,26 @@ describe("line chart", () => {
     const dot = { name: "dot", points: [[1, 0.5] as [number, number]] };
     expect(lineChartSvg({ title: "", xLabel: "", series: [flat] })).toContain("<polyline");
     expect(lineChartSvg({ title: "", xLabel: "", series: [dot] })).toContain("<circle");
+  });
+
+  test("lines that lie upon each other take turns, others are whole", () => {
+    const line = (name: string, ...ys: number[]) => ({
+      name,
+      points: ys.map((y, x): [number, number] => [x, y]),
+    });
+    const series = [line("a", 0, 1, 2, 3), line("apart", 3, 2, 0, 0), line("b", 0, 1, 2 + 1e-12, 0)];
+    const lines = lineChartSvg({ title: "", xLabel: "", series }).match(/<polyline[^>]*>/g)!;
+    expect(lines[0]).toContain('stroke-dasharray="8 8" stroke-dashoffset="0"');
+    expect(lines[1]).not.toContain("dash");
+    expect(lines[2]).toContain('stroke-dasharray="8 8" stroke-dashoffset="-8"');
+  });
+
+  test("charts are stacked one above the other", () => {
+    const chart = (title: string) => lineChartSvg({ title, xLabel: "", series: [] });
+    const svg = stackedSvg([chart("upper"), chart("lower")]);
+    expect(svg.match(/<svg /g)).toHaveLength(3);
+    expect(svg).toMatch(/viewBox="0 0 760 600"/);
+    expect(svg).toMatch(/<svg y="0" width="760" height="300"[^>]*>.*upper.*<svg y="300"[^>]*>.*lower/s);
+    expect(svg.match(/<\/svg>/g)).toHaveLength(3);
   });
 });

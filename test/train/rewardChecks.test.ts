@@ -22,17 +22,17 @@ const dModel = 8;
 
 /**
  * 300 columns of which each specialist helps the half that its feature points to; calls to the first fail for a tenth of them.
- * `silent`: no specialist changes anything.
+ * "silent": no specialist changes anything; "helpful": each helps every column.
  */
-function madeTable(silent = false): SwarmTable {
+function madeTable(kind: "apt" | "silent" | "helpful" = "apt"): SwarmTable {
   const rows = 300;
   const random = new Random(7, "checks");
   const features = Array.from({ length: rows * dModel }, () => random.gaussian());
   const logp = Float64Array.from({ length: 4 * rows }, (_, i) => {
     const [code, row] = [Math.floor(i / rows), i % rows];
     let value = -1.2;
-    for (let s = 0; s < n && !silent; s++)
-      if ((code >> s) & 1) value += features[row * dModel + s]! > 0 ? 0.9 : -1.5;
+    for (let s = 0; s < n && kind !== "silent"; s++)
+      if ((code >> s) & 1) value += kind === "helpful" ? 0.5 : features[row * dModel + s]! > 0 ? 0.9 : -1.5;
     return Math.min(value, -0.01);
   });
   const finished = Uint8Array.from(logp, (_, i) =>
@@ -70,8 +70,15 @@ describe("reward checks", () => {
     expect(again).toEqual(report);
   });
 
+  it("where every specialist always helps, r_perf and r_parallel are at odds, and the report says so", async () => {
+    const report = await checkRewards(madeTable("helpful"), dModel, t.lane, { samples: 2000 });
+    const between = report.checks.find((each) => each.of === "perf, parallel" && each.most !== undefined)!;
+    expect(between.what).toBe("|Spearman| over random routers, negative");
+    expect(between.value).toBeGreaterThan(0.5);
+  });
+
   it("specialists that change nothing fail: no gradient, no informative column", async () => {
-    const report = await checkRewards(madeTable(true), dModel, t.lane, { samples: 2000, routers: 20 });
+    const report = await checkRewards(madeTable("silent"), dModel, t.lane, { samples: 2000, routers: 20 });
     expect(report.passed).toBe(false);
     const failed = report.checks.filter((each) => !each.passed).map((each) => `${each.of}: ${each.what}`);
     expect(failed).toContain("perf: share of columns with a range > .05");

@@ -5,7 +5,7 @@ import type { Dataset, LabelledColumn } from "../../data/types.js";
 import { AegirError } from "../../errors.js";
 import { AegirForColumnAnnotation } from "../../model/index.js";
 import { countBlocks } from "../../train/criticalSteps.js";
-import { evaluationSet } from "../../train/evaluate.js";
+import { type EvaluationSet, evaluationSet } from "../../train/evaluate.js";
 import { loadRun } from "../../train/loadRun.js";
 import { readMetrics } from "../../train/metricsLog.js";
 import { type ParlRun, type SpecialistSource, type TrainedSwarm, trainParl } from "../../train/parl.js";
@@ -15,7 +15,7 @@ import { type SupervisedOptions, supervisedOptions, trainSupervised } from "../.
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
 import { multiplyAdds, parlCompute, TRAINED_COLUMN } from "./compute.js";
-import { aloneOutcomes, type Outcomes, swarmOutcomes } from "./outcomes.js";
+import { aloneOutcomes, type Outcomes, reroutedOutcomes, swarmOutcomes } from "./outcomes.js";
 import type { ParlPlan } from "./plan.js";
 
 /** The arms of a seed that are trained and compared. */
@@ -121,17 +121,23 @@ export async function trainTogether(
   const specialists = await loadSpecialists(setting, untrained, scope);
   const run = swarmRun(setting, name, specialists, context);
   using swarm = await trainParl({ ...run, ...setting.plan.together, ...setting.plan.primary });
-  return await swarmResult(setting, swarm, run, context);
+  // Of random specialists no routing but their router's is looked at.
+  const evaluated = untrained ? "decided" : "all";
+  const outcomes = await bySplit(setting, swarm.swarm.primary, (set, groups) =>
+    swarmOutcomes(swarm.swarm, set, groups, { ...context, evaluated }),
+  );
+  return { ...outcomes, ...(await trainingFigures(setting, swarm, run)) };
 }
 
 /**
- * The router alone: primary and fusion are those of the swarm trained together, frozen, and a new router learns from p = .5.
- * @param together name of that swarm's arm
+ * The router alone: primary and fusion are those of the swarm trained together, frozen, and a new router learns from p = .5. What the
+ * swarm says under each routing is what it said before.
+ * @param together name and result of that swarm's arm
  */
 export async function trainRouter(
   setting: ArmSetting,
   name: string,
-  together: string,
+  together: { name: string; result: ArmResult },
   context: CellContext,
 ): Promise<ArmResult> {
   const { router, together: trained } = setting.plan;
@@ -143,27 +149,24 @@ export async function trainRouter(
     fuse: trained.fuse,
     fusionMode: trained.fusionMode,
     freezePrimary: true,
-    init: join(setting.dir, together),
+    init: join(setting.dir, together.name),
     freshRouter: true,
   };
   using swarm = await trainParl(run);
-  return await swarmResult(setting, swarm, run, context);
+  const outcomes = await bySplit(setting, swarm.swarm.primary, (set, _, split) =>
+    reroutedOutcomes(swarm.swarm, set, together.result[split], context),
+  );
+  return { ...outcomes, ...(await trainingFigures(setting, swarm, run)) };
 }
 
-async function swarmResult(
-  setting: ArmSetting,
+async function trainingFigures(
+  { plan, dataset }: ArmSetting,
   { swarm }: TrainedSwarm,
   run: ParlRun,
-  context: CellContext,
-): Promise<ArmResult> {
-  const { plan, dataset } = setting;
-  const outcomes = await bySplit(setting, swarm.primary, (set, groups) =>
-    swarmOutcomes(swarm, set, groups, context),
-  );
+): Promise<Omit<ArmResult, "validation" | "test">> {
   const own = multiplyAdds(swarm.primary.native);
   const settings = parlOptions.parse({ ...plan.together, ...plan.primary });
   return {
-    ...outcomes,
     steps: plan.primary.steps,
     compute: parlCompute(settings, {
       specialistCosts: swarm.specialists.map(({ model: one }) => (one ? multiplyAdds(one.native) / own : 0)),
@@ -221,6 +224,7 @@ function common(plan: ParlPlan, out: string, { signal, onProgress }: CellContext
   return {
     model: plan.model,
     serialise: plan.serialise,
+    validationColumns: plan.columns.validation,
     out,
     resume: existsSync(join(out, "config.json")),
     signal,
@@ -251,14 +255,14 @@ async function loadSpecialists(
 async function bySplit(
   { plan, dataset, split, groupOf }: ArmSetting,
   model: AegirForColumnAnnotation,
-  outcomesOf: (set: Awaited<ReturnType<typeof evaluationSet>>, groups: string[]) => Promise<Outcomes>,
+  outcomesOf: (set: EvaluationSet, groups: string[], split: "validation" | "test") => Promise<Outcomes>,
 ): Promise<Pick<ArmResult, "validation" | "test">> {
   const serialiser = new Serialiser(plan.serialise);
   const of = async (name: "validation" | "test") => {
     const set = await evaluationSet(dataset, name, model.labels, serialiser, {
-      limit: plan.columns,
+      limit: plan.columns[name],
     });
-    return outcomesOf(set, set.columns.map(groupOf));
+    return outcomesOf(set, set.columns.map(groupOf), name);
   };
   const validation = await of("validation");
   return { validation, test: split === "validation" ? validation : await of("test") };

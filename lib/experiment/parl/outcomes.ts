@@ -1,6 +1,6 @@
 import { evaluationBatches } from "../../data/batches.js";
 import { AegirError } from "../../errors.js";
-import { batchInput } from "../../model/index.js";
+import { batchInput, type Prefix } from "../../model/index.js";
 import { Activation, type SwarmOrchestrator } from "../../swarm/index.js";
 import { countPrefix, type StepCounts, stepCounts } from "../../train/criticalSteps.js";
 import type { EvaluationSet } from "../../train/evaluate.js";
@@ -14,6 +14,7 @@ import {
 import { Meter } from "../../train/progress.js";
 import { SpecialistAnswers } from "../../train/specialistAnswers.js";
 import { Scope } from "../../train/tensors.js";
+import { learnedRouting } from "./routings.js";
 
 /**
  * What a swarm says of every column under every routing: all that a comparison of routings needs, as plain numbers. A routing of n
@@ -29,8 +30,8 @@ export interface Outcomes {
   groups: string[];
   /** (R,n) the router's logits. */
   logits: number[][];
-  /** (2^n,R) predicted class under each routing. */
-  predicted: number[][];
+  /** (2^n,R) predicted class under each routing; null where that was not evaluated. */
+  predicted: (number | null)[][];
   /** (R) probability of the predicted class with all specialists off. */
   confidence: number[];
   /** Blocks that the primary runs, those of them before the router, and each specialist. */
@@ -51,8 +52,11 @@ export function checkCount(specialists: number): void {
   );
 }
 
+/** "all" routings of a column, or what its router decides beside all specialists and none: far fewer forwards. */
+export type Evaluated = "all" | "decided";
+
 /**
- * Evaluates every routing of every column.
+ * Evaluates routings of every column.
  * @param groups (R) domain or family of each column of the set
  * @throws AegirError ERR_CONFIG for too many specialists; ERR_ABORTED
  */
@@ -60,14 +64,21 @@ export async function swarmOutcomes(
   swarm: SwarmOrchestrator,
   set: EvaluationSet,
   groups: string[],
-  { signal, onProgress, task = "routings" }: PredictOptions = {},
+  {
+    evaluated = "all",
+    signal,
+    onProgress,
+    task = "routings",
+  }: PredictOptions & { evaluated?: Evaluated } = {},
 ): Promise<Outcomes> {
   const n = swarm.specialists.length;
   checkCount(n);
   const { examples } = set;
   const answers = SpecialistAnswers.live(swarm, { timeoutMs: TIMEOUT_MS, rows: ROWS, task, signal });
   const logits = new Array<number[]>(examples.length);
-  const predicted = Array.from({ length: 2 ** n }, () => new Array<number>(examples.length));
+  const predicted = Array.from({ length: 2 ** n }, () =>
+    new Array<number | null>(examples.length).fill(null),
+  );
   const confidence = new Array<number>(examples.length);
   const meter = new Meter(task, examples.length, onProgress);
   let done = 0;
@@ -76,19 +87,20 @@ export async function swarmOutcomes(
     using scope = new Scope();
     const inputs = scope.keep(batchInput(batch));
     const prefix = scope.keep(await swarm.prefix(inputs));
-    const z = scope.keep((await swarm.route(prefix.routingHidden)).logits).data() as Float32Array;
+    const z = await routeBatch(swarm, prefix, scope);
     const { results, failed } = await answers.of(batch, inputs, scope);
     const lost = failed.indexOf(true);
     if (lost >= 0) throw new AegirError("ERR_DATA", `specialist '${swarm.specialists[lost]!.id}' failed`);
-    for (const [routing, classes] of predicted.entries()) {
-      const mask = routingMask(routing, n, batch.size);
+    for (const routings of routingsOf(evaluated, z, swarm)) {
+      const mask = routingMask(routings, n);
       const predictions = await complete(swarm, prefix, new Activation(batch.size, n, mask), results);
       for (const [i, row] of batch.rows.entries()) {
-        classes[row] = predictions[i]!.label;
-        if (routing === 0) confidence[row] = predictions[i]!.confidence;
+        const { label, confidence: sure } = predictions[i]!;
+        predicted[routings[i]!]![row] = label;
+        if (routings[i] === 0) confidence[row] = sure;
       }
     }
-    for (const [i, row] of batch.rows.entries()) logits[row] = [...z.subarray(i * n, (i + 1) * n)];
+    for (const [i, row] of batch.rows.entries()) logits[row] = z[i]!;
     done += batch.size;
     meter.report(done);
   }
@@ -102,6 +114,49 @@ export async function swarmOutcomes(
     confidence,
     steps: { ...stepCounts(swarm), prefix: countPrefix(swarm.primary.native) },
   };
+}
+
+/**
+ * The outcomes of a swarm that differs from an evaluated one by its router only: all that is new are the router's logits.
+ * @param outcomes of the other swarm on the same set
+ * @throws AegirError ERR_ABORTED
+ */
+export async function reroutedOutcomes(
+  swarm: SwarmOrchestrator,
+  { examples }: EvaluationSet,
+  outcomes: Outcomes,
+  { signal, task = "routings" }: PredictOptions = {},
+): Promise<Outcomes> {
+  const logits = new Array<number[]>(examples.length);
+  for (const batch of evaluationBatches(examples, { rows: ROWS })) {
+    if (signal?.aborted) throw new AegirError("ERR_ABORTED", `${task}: interrupted`);
+    using scope = new Scope();
+    const prefix = scope.keep(await swarm.prefix(scope.keep(batchInput(batch))));
+    const z = await routeBatch(swarm, prefix, scope);
+    for (const [i, row] of batch.rows.entries()) logits[row] = z[i]!;
+  }
+  return { ...outcomes, logits };
+}
+
+/** (B,n) the router's logits of a batch. */
+async function routeBatch(swarm: SwarmOrchestrator, prefix: Prefix, scope: Scope): Promise<number[][]> {
+  const { logits } = await swarm.route(prefix.routingHidden);
+  const z = scope.keep(logits).data() as Float32Array;
+  const n = swarm.specialists.length;
+  return Array.from({ length: z.length / n }, (_, i) => [...z.subarray(i * n, (i + 1) * n)]);
+}
+
+/** (…,B) the routings of a batch that are evaluated, for logits (B,n). */
+function routingsOf(
+  evaluated: Evaluated,
+  logits: number[][],
+  { specialists }: SwarmOrchestrator,
+): number[][] {
+  const constant = (routing: number) => logits.map(() => routing);
+  const count = 2 ** specialists.length;
+  if (evaluated === "all") return Array.from({ length: count }, (_, routing) => constant(routing));
+  const decided = learnedRouting({ logits, specialists });
+  return [constant(0), constant(count - 1), [...decided]];
 }
 
 /** The outcomes of a model alone. @param blocks that it runs */
@@ -133,7 +188,10 @@ async function complete(
   return predictionsOf(output.logits.data() as Float32Array, output.logits.shape[1]!);
 }
 
-/** The same routing for every row, (rows,n). */
-function routingMask(routing: number, n: number, rows: number): Uint8Array {
-  return Uint8Array.from({ length: rows * n }, (_, i) => (routing >> (i % n)) & 1);
+/** A routing a row as (rows,n) bits. */
+function routingMask(routings: readonly number[], n: number): Uint8Array {
+  return Uint8Array.from(
+    { length: routings.length * n },
+    (_, i) => (routings[Math.floor(i / n)]! >> (i % n)) & 1,
+  );
 }

@@ -17,7 +17,7 @@ export function allOn({ specialists }: Outcomes): number {
 
 /** As the router decides: the up to `cap` largest scores above the threshold. */
 export function learnedRouting(
-  { logits, specialists }: Outcomes,
+  { logits, specialists }: { logits: readonly number[][]; specialists: readonly unknown[] },
   threshold = 0.5,
   cap = specialists.length,
 ): Routings {
@@ -92,12 +92,8 @@ export function scoreOf(
   routings: Routings,
   { hard = [], firstPass = false }: { hard?: readonly string[]; firstPass?: boolean } = {},
 ): Score {
-  const { truth, predicted, labels, specialists, steps } = outcomes;
-  const report = classificationReport(
-    truth,
-    routings.map((routing, row) => predicted[routing]![row]!),
-    labels,
-  );
+  const { truth, labels, specialists, steps } = outcomes;
+  const report = classificationReport(truth, predictedUnder(outcomes, routings), labels);
   const again = firstPass ? steps.main - steps.prefix : 0;
   const subs = routings.map((routing) => steps.sub.filter((_, i) => (routing >> i) & 1));
   const f1Of = new Map(report.perClass.map(({ label, f1 }) => [label, f1]));
@@ -109,6 +105,15 @@ export function scoreOf(
     steps: mean(subs.map((sub) => steps.main + (sub.length > 0 ? again + Math.max(...sub) : 0))),
     work: mean(subs.map((sub) => steps.main + (sub.length > 0 ? again : 0) + sub.reduce((a, b) => a + b, 0))),
   };
+}
+
+/** (R) classes under the columns' routings. @throws Error for a routing that was not evaluated */
+export function predictedUnder({ predicted }: Outcomes, routings: Routings): number[] {
+  return routings.map((routing, row) => {
+    const label = predicted[routing]![row];
+    if (label == null) throw new Error(`routing ${routing} of column ${row} was not evaluated`);
+    return label;
+  });
 }
 
 /** The mean of scores of several draws. */

@@ -68,7 +68,7 @@ export class SeedCells {
         trainTogether(setting, "together", false, context),
       ),
       this.arm("router", [this.together], 2 * parlOptions.parse(plan.router).steps, (setting, context) =>
-        trainRouter(setting, "router", "together", context),
+        trainRouter(setting, "router", this.togetherResult(context), context),
       ),
       this.arm("random", specialists, SWARM_COST * steps, (setting, context) =>
         trainTogether(setting, "random", true, context),
@@ -95,6 +95,10 @@ export class SeedCells {
     return armKey(this.seed, "together");
   }
 
+  private togetherResult(context: CellContext): { name: string; result: ArmResult } {
+    return { name: "together", result: context.resultOf(this.together) as ArmResult };
+  }
+
   private arm(
     name: Arm,
     needs: readonly string[],
@@ -112,7 +116,7 @@ export class SeedCells {
   /** Steps of the primary alone that take as much as the swarm trained together, with its specialists' training or without. */
   private equalSteps(context: CellContext, withSpecialists: boolean): number {
     const { plan } = this.experiment;
-    const { compute } = context.resultOf(this.together) as ArmResult;
+    const { compute } = this.togetherResult(context).result;
     const { steps, batchRows } = specialistSize(plan);
     const before = withSpecialists ? trainedHere(this.experiment).length * steps * batchRows : 0;
     return Math.round((compute / TRAINED_COLUMN + before) / plan.primary.batchRows);

@@ -3,6 +3,7 @@ import { Random } from "../../data/random.js";
 import { mean } from "../../train/statistics.js";
 import { type Estimate, estimate, pairedDifference } from "../interval.js";
 import type { Arm, ArmResult, Curves } from "./arms.js";
+import { type Contribution, contributions, meanContributions } from "./contribution.js";
 import type { ExperimentResults, SeedResults } from "./experiment.js";
 import {
   type Comparison,
@@ -86,6 +87,8 @@ export interface ParlReport {
   bestFixed: Partial<Record<Arm, string[]>>;
   /** Empty where nothing was set, as on data of one's own. */
   wanted: Wanted[];
+  /** Of the swarm trained together, mean over seeds. */
+  contributions: Contribution[];
   swarms: { arm: Arm; figures: SwarmFigures }[];
   cpuMinutes: number;
 }
@@ -120,6 +123,7 @@ export function summarise(
       LEARNED_ARMS.map((arm) => [arm, seeds.map((seed) => bestFixedName(seed.arms[arm]))]),
     ),
     wanted: generated ? judge(rows) : [],
+    contributions: meanContributions(seeds.map(({ arms }) => contributions(arms.together.test))),
     swarms: LEARNED_ARMS.map((arm) => ({ arm, figures: swarmFigures(seeds, arm) })),
     cpuMinutes: cpuSeconds / 60,
   };

@@ -16,6 +16,7 @@ interface LearnFlags {
   data?: string;
   trainFile?: string;
   cpa?: string | false;
+  unlabelled: string[];
   seeds: number;
   steps?: number;
   distillSteps?: number;
@@ -47,6 +48,7 @@ export function registerLearn(experiment: Command): void {
       "folder of tables with CPA labels, for the stacked baseline and unlabelled columns (default: those of --data)",
     )
     .option("--no-cpa", "use none")
+    .option("--unlabelled <dir...>", "further folders of tables that distillation reads without labels", [])
     .option("--seeds <n>", "repetitions; more can be added later", number, 3)
     .option("--steps <n>", "steps of the model on labels alone", number)
     .option("--distill-steps <n>", "steps of the distilled model", number)
@@ -95,7 +97,8 @@ async function runLearn(
       ? generatedSource({ tables, validation: 0.2, test: 0.2 })
       : folderSource(data, "cta", trainFile);
   // Every column of generated tables has a label: others are read without theirs, those whose names are not taken.
-  const unlabelled = data === undefined ? [generatedSource({ seed: 1, tables: 2 * tables })] : [];
+  const more = data === undefined ? [generatedSource({ seed: 1, tables: 2 * tables })] : [];
+  const unlabelled = [...more, ...flags.unlabelled.map((dir) => folderSource(dir))];
   const cpaDir = flags.cpa ?? (data !== undefined && existsSync(join(data, "CPA")) ? data : undefined);
   const cpa = typeof cpaDir === "string" ? { cpa: folderSource(cpaDir, "cpa") } : {};
   const plan = planOf(flags, quick);

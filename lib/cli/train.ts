@@ -1,7 +1,9 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
-import type { Task } from "../data/types.js";
+import type { Dataset, Task } from "../data/types.js";
+import { AegirError } from "../errors.js";
 import { writeRunSummary } from "../report/runSummary.js";
 import { SPECIALIST_KINDS, type SpecialistKind } from "../specialists/index.js";
 import type { Calibration } from "../train/calibration.js";
@@ -238,9 +240,7 @@ function addSpecialist(train: Command): void {
         trainSpecialist({
           kind: flags.kind,
           dataset: await openDataSource(source),
-          others: flags.otherTask
-            ? [await openDataSource(sourceFrom({ ...flags, task: flags.otherTask }))]
-            : [],
+          others: flags.otherTask ? [await openOtherTask(flags, flags.otherTask)] : [],
           dataSource: { ...source },
           options: settingsFrom(command, all),
           out: flags.out,
@@ -267,6 +267,18 @@ function addSpecialist(train: Command): void {
       view.stop();
     }
   });
+}
+
+/** @throws AegirError ERR_CONFIG where the folder has one task's labels alone */
+function openOtherTask(flags: SpecialistTrainFlags, task: Task): Promise<Dataset> {
+  const { data } = flags;
+  if (data !== undefined && !existsSync(join(data, task.toUpperCase()))) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `--other-task ${task}: ${data} has no labels of it; expected folders CTA and CPA in ${data}, each with the tables and labels of its task`,
+    );
+  }
+  return openDataSource(sourceFrom({ ...flags, task }));
 }
 
 interface SpecialistFlag {

@@ -45,11 +45,17 @@ export async function readCsvFolder(dir: string, options: { task: Task; seed: nu
 
 /** Every CSV file of a folder, by name. @throws AegirError ERR_DATA for a file that cannot be read */
 export async function readCsvFiles(dir: string): Promise<Table[]> {
-  const names = (await readdir(dir)).filter((name) => /\.csv$/i.test(name)).sort();
+  const entries = await readdir(dir, { withFileTypes: true });
+  const names = entries.filter((entry) => !entry.isDirectory() && /\.csv$/i.test(entry.name));
   const tables: Table[] = [];
-  for (const name of names) {
-    const { columns } = await readCsv(path.join(dir, name));
-    tables.push({ name, columns });
+  for (const { name } of names.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    try {
+      const { columns } = await readCsv(path.join(dir, name));
+      tables.push({ name, columns });
+    } catch (cause) {
+      if (!(cause instanceof AegirError && cause.code === "ERR_DATA")) throw cause;
+      throw new AegirError("ERR_DATA", `${cause.message}; or take the file out of ${dir}`, { cause });
+    }
   }
   return tables;
 }

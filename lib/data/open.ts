@@ -17,8 +17,8 @@ const openOptions = z.strictObject({
 export type OpenOptions = z.input<typeof openOptions>;
 
 /**
- * Opens a folder of labelled tables, whichever layout it has: CSV files with a `labels.csv`, or SOTAB's. A folder with subfolders CTA and CPA
- * stands for the one of the task.
+ * Opens a folder of labelled tables, whichever layout it has: CSV files with a `labels.csv`, or SOTAB's. A folder with subfolders CTA and CPA,
+ * of either layout, stands for the one of the task.
  * @throws AegirError ERR_DATA where it has neither layout
  */
 export async function openDataset(dir: string, options: OpenOptions = {}): Promise<Dataset> {
@@ -27,8 +27,8 @@ export async function openDataset(dir: string, options: OpenOptions = {}): Promi
   if (!statSync(dir).isDirectory()) {
     throw new AegirError("ERR_DATA", `${dir}: a file, expected a folder of labelled tables`);
   }
-  if (existsSync(path.join(dir, LABELS_FILE))) return readCsvFolder(dir, settings);
   for (const folder of [dir, path.join(dir, settings.task.toUpperCase())]) {
+    if (existsSync(path.join(folder, LABELS_FILE))) return readCsvFolder(folder, settings);
     if (await isSotabFolder(folder)) return readSotab(folder, settings);
   }
   throw new AegirError(

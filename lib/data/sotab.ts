@@ -67,9 +67,16 @@ export async function readSotab(dir: string, options: SotabOptions): Promise<Dat
   return dataset;
 }
 
-/** The site of a SOTAB table: `Book_11x17.pt_September2020_CTA.json.gz` is of 11x17.pt. */
+/**
+ * The site of a SOTAB table: `Book_11x17.pt_September2020_CTA.json.gz` is of 11x17.pt. Any other table is a site by itself, whether it is
+ * named with `.csv` or without.
+ */
 export function siteOf(table: string): string {
-  return /^[^_]+_(.+)_[A-Z][a-z]+\d{4}_/.exec(table)?.[1] ?? table;
+  return /^[^_]+_(.+)_[A-Z][a-z]+\d{4}_/.exec(table)?.[1] ?? withoutExtension(table);
+}
+
+function withoutExtension(table: string): string {
+  return table.replace(/\.csv$/i, "");
 }
 
 async function groundTruthFiles(dir: string): Promise<string[]> {

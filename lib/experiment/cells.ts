@@ -22,7 +22,7 @@ export interface Cell {
   needs: readonly string[];
   /** Expected time relative to the other cells': the forecast's. */
   cost: number;
-  /** Anything that JSON holds. */
+  /** Anything that JSON holds but null. */
   run(context: CellContext): Promise<unknown>;
 }
 
@@ -56,7 +56,9 @@ export class CellStore {
     const path = this.path(key);
     if (!existsSync(path)) return null;
     try {
-      return recordSchema.parse(JSON.parse(await readFile(path, "utf8"))) as CellRecord;
+      const record = recordSchema.parse(JSON.parse(await readFile(path, "utf8"))) as CellRecord;
+      if (record.done && record.result == null) throw new Error("done, but without a result");
+      return record;
     } catch (cause) {
       throw new AegirError(
         "ERR_CHECKPOINT",

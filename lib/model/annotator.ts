@@ -48,7 +48,7 @@ export class AegirForColumnAnnotation extends AegirModel<AnnotatorOutput> {
 
   /**
    * Another model on this model's embedding and blocks, for multi-task learning: a head of its own for other labels, on the same lane.
-   * What is learnt through one changes both. Each is disposed by itself.
+   * What is learnt through one changes both. Dispose it before this model, whose lane it runs on.
    */
   withHead(
     labels: readonly string[],

@@ -56,7 +56,9 @@ export async function trainStackedSpecialist(
   for (const { train, labels, context } of tasks) {
     const models: LinearSpecialist[] = [];
     for (let fold = 0; fold <= SITE_FOLDS; fold++) {
-      const columns = train.filter(({ table }) => foldOf.get(siteOf(table.name)) !== fold);
+      const without = train.filter(({ table }) => foldOf.get(siteOf(table.name)) !== fold);
+      // Of a single site nothing is left.
+      const columns = without.length > 0 ? without : train;
       const first = { train: columns, labels: labels ?? labelsOf(train) };
       const plain = { ...ngram, context, folds: 0, tau: 0 };
       models.push(await trainNgramSpecialist(first, plain, { signal: running.signal }));

@@ -25,6 +25,13 @@ export abstract class ColumnSpecialist extends Specialist {
     readonly labels: readonly string[],
   ) {
     super(id, undefined);
+    if (labels.length === 0 || new Set(labels).size < labels.length) {
+      const twice = labels.find((label, i) => labels.indexOf(label) !== i);
+      throw new AegirError(
+        "ERR_ARGUMENT",
+        `specialist '${id}': labels: expected one or more, each once, got ${twice === undefined ? "none" : `'${twice}' twice`}`,
+      );
+    }
   }
 
   /** Its log-probabilities stand for the embedding that a model would have. */
@@ -51,6 +58,7 @@ export abstract class ColumnSpecialist extends Specialist {
     }
     const start = performance.now();
     const said = await this.logProbabilities(columns, signal);
+    checkDistributions(said, rows, this.labels.length);
     const shape = [rows, this.labels.length];
     const { Tensor } = native();
     const logits = Tensor.fromData(said, shape, "f32");
@@ -60,5 +68,27 @@ export abstract class ColumnSpecialist extends Specialist {
       "f32",
     );
     return specialistOutput(this.id, { logits, pooled }, {}, { start, end: performance.now() });
+  }
+}
+
+/** Rounding may lift a certain label's log-probability a little above 0. */
+const ABOVE_ZERO = 1e-3;
+
+/** @throws AegirError ERR_SHAPE, ERR_NON_FINITE naming the row */
+function checkDistributions(said: Float32Array, rows: number, classes: number): void {
+  if (said.length !== rows * classes) {
+    throw new AegirError(
+      "ERR_SHAPE",
+      `logProbabilities: expected ${rows} columns x ${classes} labels = ${rows * classes} values, got ${said.length}`,
+    );
+  }
+  for (let row = 0; row < rows; row++) {
+    const own = said.subarray(row * classes, (row + 1) * classes);
+    const bad = own.find((logp) => !(logp <= ABOVE_ZERO));
+    if (bad === undefined && own.some(Number.isFinite)) continue;
+    throw new AegirError(
+      "ERR_NON_FINITE",
+      `logProbabilities: expected ln p of every label, at most 0 and not all -Infinity; of column ${row} it said ${bad ?? "-Infinity of every label"}`,
+    );
   }
 }

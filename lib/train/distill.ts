@@ -4,6 +4,7 @@ import { parseOptions } from "../config.js";
 import { siteOf } from "../data/sotab.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
+import { labelledRefs } from "../specialists/index.js";
 import { type DataSource, openTables } from "./dataSource.js";
 import { defined } from "./defined.js";
 import { trainableLabels } from "./examples.js";
@@ -37,9 +38,10 @@ export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions 
 
 /**
  * Distillation (Hinton et al., arXiv:1503.02531) on columns that have no label: those of the training tables, and of other tables.
- * Some steps learn what the teachers say of such columns, the others learn from the labels. Tables whose name or site is one of the
+ * Some steps learn what the teachers say of such columns, the others learn from the labels. Where there is none, the teachers are asked about
+ * the labelled training columns, of which linear specialists say what a fit without their table says. Tables whose name or site is one of the
  * validation or test tables are left out, of the data itself too, and so is whatever is not of the training split.
- * @throws AegirError ERR_CONFIG where there is no teacher or one knows other labels; ERR_DATA where no column is left; as trainSupervised
+ * @throws AegirError ERR_CONFIG where there is no teacher or one knows other labels; as trainSupervised
  */
 export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { teachers, unlabelled = [], softShare, temperature, ...rest } = run;
@@ -47,12 +49,8 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
   const { dataset, signal, onProgress } = rest;
   checkTeachers(teachers, dataset);
-  const columns = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
-  if (columns.length === 0)
-    throw new AegirError(
-      "ERR_DATA",
-      `${dataset.name}: no training table has a column without a label; give unlabelled tables`,
-    );
+  const found = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
+  const columns = found.length > 0 ? found : labelledRefs(dataset, "train");
   const probabilities = await meanProbabilities(teachers, columns, {
     temperature: divisor,
     signal,
@@ -121,5 +119,5 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Table[]): C
 /** Other folders may have tables of the same names. */
 function contentKey({ name, columns }: Table): string {
   const hash = createHash("sha256").update(JSON.stringify(columns.map(({ cells }) => cells)));
-  return `${name} ${hash.digest("base64")}`;
+  return `${name.replace(/\.csv$/i, "")} ${hash.digest("base64")}`;
 }

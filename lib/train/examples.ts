@@ -59,7 +59,9 @@ export function knownColumns(
     );
   }
   if (columns.length === 0) {
-    throw new AegirError("ERR_DATA", `${dataset.name}, ${split}: no labelled column with a known label`);
+    const why = all.length === 0 ? "no labelled column" : "no labelled column with a known label";
+    const cure = split === "train" ? "" : "; label columns of more tables, or name their split in labels.csv";
+    throw new AegirError("ERR_DATA", `${dataset.name}, ${split}: ${why}${cure}`);
   }
   return { columns, skipped };
 }

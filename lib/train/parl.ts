@@ -27,7 +27,7 @@ import {
 } from "./runFolder.js";
 import { SharedCaches } from "./sharedCaches.js";
 import { type AnswerOptions, SpecialistAnswers } from "./specialistAnswers.js";
-import { buildSwarm, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
+import { buildSwarm, checkStorable, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
 
@@ -78,6 +78,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
   checkSources(run.specialists, options, init !== undefined || recorded !== null);
   const specialists = run.specialists.map(columnReader);
+  if (out) for (const specialist of specialists) checkStorable(specialist);
   const first = specialists.find(
     (source): source is SpecialistSource => !(source instanceof ColumnSpecialist),
   );

@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
-import { open, readFile, rm } from "node:fs/promises";
+import { open, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { threadId } from "node:worker_threads";
 import { AegirError } from "../errors.js";
 import { removeLeftovers, writing } from "./atomic.js";
 
-/** Trainings of this process, by the path of their lock. */
+/** Trainings of this thread, by the real path of their lock: a folder has many spellings. */
 const held = new Set<string>();
 
 /**
@@ -13,7 +14,7 @@ const held = new Set<string>();
  * @throws AegirError ERR_CONFIG where another training has it
  */
 export async function lockRun(dir: string): Promise<() => Promise<void>> {
-  const path = join(dir, "lock");
+  const path = join(await realpath(dir), "lock");
   if (held.has(path)) throw taken(dir, path, process.pid);
   held.add(path);
   try {
@@ -32,8 +33,10 @@ export async function lockRun(dir: string): Promise<() => Promise<void>> {
 async function claim(dir: string, path: string): Promise<void> {
   const owner = existsSync(path) ? (await readFile(path, "utf8")).trim() : null;
   if (owner !== null) {
-    const [pid, started] = owner.split(" ");
-    if (Number(pid) !== process.pid && started !== undefined && started === (await startOf(Number(pid)))) {
+    const [pid, started, thread] = owner.split(" ");
+    // This thread knows what it holds: a lock of its own that it does not is an earlier training's, which was cut off.
+    const own = Number(pid) === process.pid && Number(thread) === threadId;
+    if (!own && started !== undefined && started === (await startOf(Number(pid)))) {
       throw taken(dir, path, Number(pid));
     }
     await rm(path, { force: true });
@@ -42,7 +45,7 @@ async function claim(dir: string, path: string): Promise<void> {
     throw error.code === "EEXIST" ? taken(dir, path, null) : error;
   });
   try {
-    await file.writeFile(`${process.pid} ${await startOf(process.pid)}\n`);
+    await file.writeFile(`${process.pid} ${await startOf(process.pid)} ${threadId}\n`);
   } finally {
     await file.close();
   }

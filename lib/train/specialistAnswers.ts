@@ -155,7 +155,7 @@ export class SpecialistAnswers {
     this.reported.add(index);
     const { id } = this.swarm.specialists[index]!;
     this.options.onFailure?.(
-      `specialist '${id}' failed (${(error as Error).message}); rows that activate it count as unfinished and go on without it`,
+      `specialist '${id}' failed (${messageOf(error)}); rows that activate it count as unfinished and go on without it`,
     );
   }
 }
@@ -237,4 +237,8 @@ class LateAnswer extends AegirError {}
 
 function isAbort(error: unknown): boolean {
   return error instanceof AegirError && error.code === "ERR_ABORTED" && !(error instanceof LateAnswer);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -119,6 +119,8 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     checkForm(model, serialiser);
     const start = await startingRun(out, init, recorded);
     if (start !== null) await initialiseFrom(model, start);
+    const others = await otherTasks(also, model, dataset, trainSerialiser, options);
+    for (const other of others) cleanup.keep(other.model);
     const config: RunConfig = {
       kind: "supervised",
       task: dataset.task,
@@ -136,8 +138,6 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
         ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })
         : null;
     if (average) restoreModule(average.native, storeModule(model.native));
-    const others = await otherTasks(also, model, dataset, trainSerialiser, options);
-    for (const other of others) cleanup.keep(other.model);
     using trainee = new SupervisedTrainee(
       model,
       average,

@@ -160,6 +160,19 @@ export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
   };
 }
 
+/** @throws AegirError ERR_CONFIG for a specialist of a kind of the caller's own */
+export function checkStorable(specialist: TokenReader | ColumnSpecialist): void {
+  const known =
+    !(specialist instanceof ColumnSpecialist) ||
+    specialist instanceof LinearSpecialist ||
+    specialist instanceof ColumnModelSpecialist;
+  if (known) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    `specialist '${specialist.id}' is of a kind that no run folder can hold: expected a LinearSpecialist or a ColumnModelSpecialist; train without out`,
+  );
+}
+
 /** Copies frozen specialists into a swarm's run folder, each as a run folder of its own. */
 export async function saveSpecialists(
   dir: string,
@@ -172,14 +185,9 @@ export async function saveSpecialists(
       await saveSpecialist(own, specialist, task);
       continue;
     }
+    checkStorable(specialist);
     const columns = specialist instanceof ColumnModelSpecialist;
-    if (specialist instanceof ColumnSpecialist && !columns) {
-      throw new AegirError(
-        "ERR_CONFIG",
-        `specialist '${specialist.id}' is of a kind that no run folder can hold: expected a LinearSpecialist or a ColumnModelSpecialist; train without out`,
-      );
-    }
-    const { model, serialiser } = specialist;
+    const { model, serialiser } = specialist as TokenReader | ColumnModelSpecialist;
     const config: RunConfig = {
       kind: "supervised",
       task,
@@ -195,7 +203,8 @@ export async function saveSpecialists(
       groups: { model: storeModule(model.native) },
       state: {},
     });
-    if (columns && specialist.calibration) await saveCalibration(own, specialist.calibration);
+    if (specialist instanceof ColumnModelSpecialist && specialist.calibration)
+      await saveCalibration(own, specialist.calibration);
   }
 }
 

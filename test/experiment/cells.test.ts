@@ -52,9 +52,14 @@ test("an error ends the run, keeps what is done and comes again; an abort says h
   await expect(runCells(broken, store, { task: "test" })).rejects.toThrow("no columns");
   expect(await store.read("seed-0/a")).toMatchObject({ done: true });
   expect(await store.read("seed-0/b")).toMatchObject({ done: false, result: null });
+  await store.write("seed-0/empty", { done: true, seconds: 1, cpuSeconds: 1, result: null });
+  await expect(store.read("seed-0/empty")).rejects.toThrow(/empty\.json is no result of a cell/);
 
   const controller = new AbortController();
-  const interrupting = cells([], () => controller.abort());
+  const interrupting = cells([], () => {
+    controller.abort();
+    return 0;
+  });
   const aborted = runCells(interrupting, store, { task: "test", signal: controller.signal });
   await expect(aborted).rejects.toMatchObject({
     code: "ERR_ABORTED",

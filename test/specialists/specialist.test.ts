@@ -247,6 +247,14 @@ describe("a stacked specialist", () => {
     );
   });
 
+  it("learns from the tables of a single site too", async () => {
+    const { cta } = twoTasks();
+    const table = [...cta.tables.values()][0]!;
+    const train = [0, 1].map((column) => ({ table, column, label: `column ${column}` }));
+    const specialist = await trainStackedSpecialist({ train }, { folds: 0, minDf: 1 });
+    expect((await scoresOf(specialist, train)).micro).toBe(1);
+  });
+
   it("ends with one model a task that reads all columns, and two blocks of features for each", async () => {
     const { cta, other } = twoTasks();
     const train = labelledRefs(cta, "train");

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { evaluationBatches } from "../../lib/data/batches.js";
@@ -173,6 +174,64 @@ describe("a swarm of mixed kinds", () => {
       ngram.forward({ ...inputs, columns: batch.sources!.slice(0, 3) }, { stages: [0] }),
     ).rejects.toThrow(expectError("ERR_ARGUMENT", /no recurrent states, got \[0\]/));
     model.model.dispose();
+  });
+});
+
+describe("a column specialist of one's own", () => {
+  class Saying extends ColumnSpecialist {
+    constructor(
+      private readonly value: number,
+      labels: readonly string[] = ngram.labels,
+    ) {
+      super("own", labels);
+    }
+    async logProbabilities(columns: readonly ColumnRef[]) {
+      const said = await ngram.logProbabilities(columns);
+      said.fill(this.value, this.labels.length, 2 * this.labels.length);
+      return said;
+    }
+    weightsHash() {
+      return ngram.weightsHash();
+    }
+  }
+
+  it.each([
+    [Number.NaN, /NaN/],
+    [5, /it said 5/],
+    [Number.NEGATIVE_INFINITY, /-Infinity of every label/],
+  ])("that says %d is told so, with the column", async (value, message) => {
+    using inputs = batchInput(batch);
+    const { dispose: _, ...rows } = inputs;
+    await expect(new Saying(value).forward(rows)).rejects.toThrow(message);
+    await expect(new Saying(value).forward(rows)).rejects.toThrow(
+      expectError("ERR_NON_FINITE", /^specialist 'own': .* of column 1/),
+    );
+  });
+
+  it("that is not finite is left out of a training, which goes on", async () => {
+    const warnings: string[] = [];
+    using trained = await trainParl({
+      ...tiny.run,
+      specialists: [ngram, new Saying(Number.NaN)],
+      fuse: "outputs",
+      model: tinyModel,
+      steps: 3,
+      onWarning: (text) => warnings.push(text),
+    });
+    expect(trained.outcome.steps).toBe(3);
+    expect(warnings.filter((text) => /specialist 'own' failed .*NaN/.test(text)).length).toBeGreaterThan(0);
+  });
+
+  it("needs labels, each once, and cannot be stored", async () => {
+    expect(() => new Saying(0, [])).toThrow(expectError("ERR_ARGUMENT", /'own': labels: .* got none/));
+    expect(() => new Saying(0, ["a", "b", "a"])).toThrow(expectError("ERR_ARGUMENT", /got 'a' twice/));
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    const specialists = [new Saying(0)];
+    await expect(
+      trainParl({ ...tiny.run, specialists, fuse: "outputs", model: tinyModel, out }),
+    ).rejects.toThrow(expectError("ERR_CONFIG", /of a kind that no run folder can hold/));
+    expect(existsSync(out)).toBe(false);
   });
 });
 

@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import { cwd } from "node:process";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import {
@@ -97,4 +98,19 @@ test("a run folder is one training's; a lock whose process is gone counts for no
     await (await lockRun(dir.path))();
     expect(await readdir(dir.path)).toEqual([]);
   }
+});
+
+test("a run folder is locked under every spelling of its path", async () => {
+  await using dir = await folder();
+  await mkdir(join(dir.path, "run"));
+  await symlink(join(dir.path, "run"), join(dir.path, "link"));
+  const release = await lockRun(join(dir.path, "run"));
+  for (const other of [
+    join(dir.path, "link"),
+    join(dir.path, ".", "run", "..", "run"),
+    relative(cwd(), join(dir.path, "run")),
+  ])
+    await expect(lockRun(other)).rejects.toThrow(/this process is training in it/);
+  await release();
+  await (await lockRun(join(dir.path, "link")))();
 });

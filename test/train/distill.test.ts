@@ -54,6 +54,14 @@ describe("distillation", () => {
       ["36,41", 1],
     ]);
     await expect(openTables(folderSource(join(dir.path, "none")))).rejects.toThrow(/no such folder/);
+    // labels.csv may name tables without .csv: they are the same tables.
+    const bare = setOf({ train: [at("a")], validation: [at("held")] }, ["a", "held"]);
+    const read = unlabelledColumns(bare, [{ name: "held.csv", columns: tables[2]!.columns }]);
+    expect(read.map(({ table, column }) => [table.name, column])).toEqual([["a", 1]]);
+    const own = { name: "a.csv", columns: bare.tables.get("a")!.columns };
+    expect(unlabelledColumns(bare, [own]).map(({ table }) => table.name)).toEqual(["a"]);
+    await writeFile(join(dir.path, "odd.csv"), Buffer.from([0, 1, 2, 0, 255]));
+    await expect(openTables(folderSource(dir.path))).rejects.toThrow(/odd\.csv.*; or take the file out of/);
   });
 
   test("learns from no column that has a label, and from no table or site of validation and test", () => {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { evaluationBatches } from "../../lib/data/batches.js";
@@ -117,8 +118,16 @@ describe("multi-task training", () => {
     const one = [...names][0]!;
     const other = otherTask(dataset, (table) => (names.has(table) ? table : one));
     const run = { dataset, model: tinyModel, serialise: shortColumns, steps: 1 };
-    await expect(trainSupervised({ ...run, also: [{ name: "held", dataset: other }] })).rejects.toThrow(
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    await expect(trainSupervised({ ...run, out, also: [{ name: "held", dataset: other }] })).rejects.toThrow(
       /held: no training column is left on sites that are not held out/,
+    );
+    expect(existsSync(out)).toBe(false);
+    // labels.csv may name a table without .csv.
+    const spelt = otherTask(dataset, (table) => (names.has(table) ? table : `${one}.csv`));
+    await expect(trainSupervised({ ...run, also: [{ name: "spelt", dataset: spelt }] })).rejects.toThrow(
+      /spelt: no training column is left/,
     );
     const twice = [1, 2].map(() => ({ name: "same", dataset: otherTask(dataset) }));
     await expect(trainSupervised({ ...run, also: twice })).rejects.toThrow(/two tasks have the name 'same'/);

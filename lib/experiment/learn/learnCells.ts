@@ -68,7 +68,7 @@ export class LearnCells {
   private specialists(study: Study, key: string, names: readonly string[]): Cell {
     const run = async (context: CellContext) => {
       await trainSpecialists(study.specialists, names, study, context);
-      return null;
+      return { specialists: names };
     };
     return this.scoring(key, [], run, BASELINE_COST * names.length);
   }

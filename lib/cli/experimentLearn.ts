@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
+import { AegirError } from "../errors.js";
 import type { ScoredSplit } from "../experiment/learn/answers.js";
 import { runLearnExperiment } from "../experiment/learn/experiment.js";
 import { type LearnPlan, learnPlan } from "../experiment/learn/plan.js";
@@ -124,7 +125,7 @@ function planOf({ steps, distillSteps, ablations, curve }: LearnFlags, quick: bo
   const unknown = ablations?.find((name) => !plan.ablations.some((each) => nameOf(each.name) === name));
   if (unknown !== undefined) {
     const known = plan.ablations.map(({ name }) => nameOf(name)).join(", ");
-    throw new InvalidArgumentError(`--ablations: no change is called '${unknown}'; they are ${known}`);
+    throw new AegirError("ERR_CONFIG", `--ablations: no change is called '${unknown}'; they are ${known}`);
   }
   return {
     ...plan,

@@ -12,18 +12,22 @@ export interface ConfusionChart {
 
 const CELL = 15;
 const TOP = 34;
-const NAMES = 190;
 const MARGIN = 12;
+/** Characters of a class name that are shown, and how wide one is on average. */
+const NAME_LENGTH = 32;
+const CHARACTER = 5.8;
 
 /**
  * A confusion matrix as one self-contained SVG document: rows are true classes, columns answers, in label order; the darkness of a field is
- * the share of the row's columns, right answers blue and wrong ones red. Classes without errors come last to be shown, if at all.
+ * the share of the row's columns, right answers blue and wrong ones red.
  */
 export function confusionChartSvg({ title, labels, truth, predicted, most = 40 }: ConfusionChart): string {
   const counts = countPairs(truth, predicted, labels.length);
   const shown = mostConfused(counts, labels.length, most);
   const side = shown.length * CELL;
-  const [width, height] = [NAMES + side + MARGIN, TOP + side + NAMES];
+  const longest = Math.max(...shown.map((id) => shortened(labels[id]!).length));
+  const names = Math.max(60, MARGIN + longest * CHARACTER);
+  const [width, height] = [Math.max(names + side + MARGIN, 420), TOP + side + names];
   const fields: string[] = [];
   for (const [row, y] of shown.entries()) {
     const total = counts.subarray(y * labels.length, (y + 1) * labels.length).reduce((a, b) => a + b, 0);
@@ -34,20 +38,20 @@ export function confusionChartSvg({ title, labels, truth, predicted, most = 40 }
       const shade = (0.12 + 0.88 * (count / total)).toFixed(2);
       const about = `${labels[y]} taken for ${labels[p]}: ${count} of ${total}`;
       fields.push(
-        `<rect x="${NAMES + column * CELL}" y="${TOP + row * CELL}" width="${CELL - 1}" height="${CELL - 1}" fill="${colour}" fill-opacity="${shade}"><title>${escapeXml(about)}</title></rect>`,
+        `<rect x="${names + column * CELL}" y="${TOP + row * CELL}" width="${CELL - 1}" height="${CELL - 1}" fill="${colour}" fill-opacity="${shade}"><title>${escapeXml(about)}</title></rect>`,
       );
     }
   }
-  const rows = shown.map((id, i) => text(NAMES - 6, TOP + (i + 0.75) * CELL, labels[id]!, "end"));
+  const rows = shown.map((id, i) => text(names - 6, TOP + (i + 0.75) * CELL, labels[id]!, "end"));
   const columns = shown.map((id, i) => {
-    const [x, y] = [NAMES + (i + 0.7) * CELL, TOP + side + 6];
+    const [x, y] = [names + (i + 0.7) * CELL, TOP + side + 6];
     return `<g transform="rotate(-90 ${x} ${y})">${text(x, y, labels[id]!, "end")}</g>`;
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="10">`,
     `<rect width="${width}" height="${height}" fill="white"/>`,
     `<text x="${MARGIN}" y="20" font-size="14" font-weight="bold">${escapeXml(title)}</text>`,
-    `<rect x="${NAMES}" y="${TOP}" width="${side}" height="${side}" fill="#f4f4f4"/>`,
+    `<rect x="${names}" y="${TOP}" width="${side}" height="${side}" fill="#f4f4f4"/>`,
     ...fields,
     ...rows,
     ...columns,
@@ -85,6 +89,9 @@ function mostConfused(counts: Float64Array, classes: number, most: number): numb
 }
 
 function text(x: number, y: number, value: string, anchor: "start" | "end"): string {
-  const shown = value.length > 32 ? `${value.slice(0, 31)}…` : value;
-  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}">${escapeXml(shown)}</text>`;
+  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}">${escapeXml(shortened(value))}</text>`;
+}
+
+function shortened(name: string): string {
+  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
 }

@@ -35,7 +35,7 @@ export async function writeLearnReport(dir: string, report: LearnReport): Promis
   ]);
   await writeFileAtomic(join(dir, "learning-curve.svg"), curveSvg(report));
   for (const [i, { system, truth, predicted }] of report.confusions.entries()) {
-    const title = `${system}: what is taken for what (${report.split})`;
+    const title = `${system}: rows are taken for columns (${report.split})`;
     const svg = confusionChartSvg({ title, labels: report.labels, truth, predicted });
     await writeFileAtomic(join(dir, `${confusionName(i)}.svg`), svg);
   }

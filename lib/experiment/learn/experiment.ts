@@ -31,7 +31,7 @@ export interface LearnResults {
 
 /**
  * Baselines, the single model on labels alone and distilled, ensembles, ablations and the learning curve; or finds them done. A folder may
- * get more seeds, and the other split, later: nothing is trained again.
+ * get more seeds, ablations, points of the curve, and the other split, later: nothing is trained again.
  * @throws AegirError ERR_CONFIG, ERR_DATA before anything is trained; ERR_ABORTED: the same call goes on
  */
 export async function runLearnExperiment(experiment: LearnExperiment): Promise<LearnResults> {
@@ -44,7 +44,9 @@ export async function runLearnExperiment(experiment: LearnExperiment): Promise<L
   const cpa = cpaSource ? await datasets.get(cpaSource) : null;
   const unlabelled = [source, ...(cpaSource ? [cpaSource] : []), ...others];
   const cells = new LearnCells(plan, out, { dataset, cpa, unlabelled }).all(seeds, split);
-  const options = { source, cpa: cpaSource ?? null, unlabelled: others, plan };
+  // Which ablations and points of the curve there are changes nothing of the other parts.
+  const { ablations: _, curve: __, ...recipe } = plan;
+  const options = { source, cpa: cpaSource ?? null, unlabelled: others, recipe };
   const { store, close } = await openExperiment(out, { kind: "learn", options });
   try {
     const records = await runCells(cells, store, { ...experiment, task: "experiment learn" });

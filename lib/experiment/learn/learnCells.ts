@@ -126,6 +126,7 @@ export class LearnCells {
       model: { ...this.plan.model, ...ablation.model },
       serialise: { ...this.plan.serialise, ...ablation.serialise },
       train: { ...this.plan.train, ...ablation.train },
+      distill: { ...this.plan.distill, ...ablation.distill },
       teachers,
     };
     const key = ablationKey(name);

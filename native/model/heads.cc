@@ -85,7 +85,8 @@ at::Tensor CausalLM::advance(const StepInput& input, AegirState& state) {
 
 void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const RestInput& input,
                     ModelOutput& output) {
-  check(!input.headResidual.defined(), ErrorCode::Argument, "headResidual: a causal language model takes none");
+  check(!input.headResidual.defined(), ErrorCode::Argument,
+        "headResidual: a causal language model takes none");
   check(!input.logitResidual.defined(), ErrorCode::Argument,
         "logitResidual: a causal language model takes none");
   output.logits = prefix.packing.unpack(head_->forward(backbone.hidden));

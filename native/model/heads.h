@@ -109,8 +109,8 @@ struct HeadConfig {
 
 // One label a sequence: summaries (normalised) side by side -> tanh pooler -> (+ headResidual) -> classifier
 // (+ logitResidual). Column-wise, one label a target: the pooler's output is the column's embedding, and
-// attention over the table's other columns stands before the classifier; an own-column head reads the target's
-// embedding alone.
+// attention over the table's other columns stands before the classifier; an own-column head reads the
+// target's embedding alone.
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,

@@ -23,7 +23,7 @@ const double kFloor = std::log(1e4);
 
 // F J (C,Cs)
 at::Tensor sameLabels(const OutputFusionConfig& config, const OutputFusionConfig::Specialist& specialist,
-                    size_t index) {
+                      size_t index) {
   check(static_cast<int64_t>(specialist.labels.size()) == specialist.numLabels, ErrorCode::Config,
         "outputFusion: specialists[", index, "].labels: expected one for each of ", specialist.numLabels,
         " labels, got ", specialist.labels.size());
@@ -52,8 +52,7 @@ OutputFusionImpl::OutputFusionImpl(const OutputFusionConfig& config) : config_(c
     if (s.labels.empty()) continue;
     const auto same = sameLabels(config, s, i);
     const auto number = std::to_string(i);
-    map = LabelMap{same,
-                   register_parameter("labelWeight" + number, at::full({1}, s.weight, same.options())),
+    map = LabelMap{same, register_parameter("labelWeight" + number, at::full({1}, s.weight, same.options())),
                    register_parameter("labels" + number, at::zeros_like(same))};
   }
 }
@@ -64,8 +63,7 @@ OutputResiduals OutputFusionImpl::forward(int64_t batch, const std::vector<Agent
   const auto options = at::TensorOptions().dtype(config_.dtype).device(device);
   OutputResiduals residual{at::zeros({batch, config_.dModel}, options), {}};
   for (const auto& map : labelMaps_) {
-    if (map && !residual.logits.defined())
-      residual.logits = at::zeros({batch, config_.numLabels}, options);
+    if (map && !residual.logits.defined()) residual.logits = at::zeros({batch, config_.numLabels}, options);
   }
   for (const auto& agent : agents) {
     const auto& s = config_.specialists[agent.agent];

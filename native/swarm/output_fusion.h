@@ -32,8 +32,8 @@ struct AgentOutputs {
   at::Tensor logits;  // (b,Cs)
 };
 
-// What the head of the primary adds: (B,D) to the pooled embedding and (B,C) to the logits, which is undefined
-// where no specialist has a matrix between labels.
+// What the head of the primary adds: (B,D) to the pooled embedding and (B,C) to the logits, which is
+// undefined where no specialist has a matrix between labels.
 struct OutputResiduals {
   at::Tensor embedding;
   at::Tensor logits;
@@ -43,9 +43,9 @@ struct OutputResiduals {
 // Probabilities and not raw logits: like the tanh-pooled embedding they lie within [-1, 1] however sure a
 // specialist is, so no specialist drowns another and one learning rate serves all; that they sum to 1 gives
 // each specialist a bias.
-// logits = sum over active n of (w_n F J_n + L_n) f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4: a
-// logarithmic opinion pool (Genest and Zidek 1986). J_n (C, Cs) is 1 between labels of one name, so that w_n = 1
-// gives ln p_n but for a constant; w_n starts at `weight`, L_n (C, Cs) at 0.
+// logits = sum over active n of (w_n F J_n + L_n) f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4:
+// a logarithmic opinion pool (Genest and Zidek 1986). J_n (C, Cs) is 1 between labels of one name, so that
+// w_n = 1 gives ln p_n but for a constant; w_n starts at `weight`, L_n (C, Cs) at 0.
 class OutputFusionImpl : public torch::nn::Module {
  public:
   explicit OutputFusionImpl(const OutputFusionConfig& config);

@@ -81,6 +81,7 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     "net, labels alone, 2 together",
     "net, distilled",
     "net, distilled, 2 together",
+    "TF-IDF, stacked, τ, with the swarm's labels",
     "swarm",
   ]);
   const row = (system: string) => whole.systems.find((each) => each.system === system)!;
@@ -100,6 +101,10 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   const truths = (labels: number[]) => labels.toSorted((a, b) => a - b);
   const ids = data.splits.validation.map(({ label }) => data.labels.indexOf(label));
   expect(truths(judged.truth)).toEqual(truths(ids));
+  // What it is held against learnt from the same labels, and is judged on the same columns.
+  const control = records.records.get("seed-1/same-labels")!.result as SystemResult;
+  expect(control.truth).toEqual(judged.truth);
+  expect(row("TF-IDF, stacked, τ, with the swarm's labels").macro.mean).toBeGreaterThan(0.3);
   const routing = (name: string) => whole.routings.find((each) => each.routing === name)!;
   expect(whole.routings).toHaveLength(5);
   expect(routing("the router's").macro).toEqual(row("swarm").macro);

@@ -6,6 +6,7 @@ import { trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
 import { type Arm, runSettings, type Study } from "./arm.js";
+import { sameLabels } from "./sameLabelsArm.js";
 import { swarm } from "./swarmArm.js";
 
 const labels: Arm = {
@@ -42,7 +43,7 @@ const distilled: Arm = {
 };
 
 /** What is trained with every seed. */
-export const ARMS: readonly Arm[] = [labels, distilled, swarm];
+export const ARMS: readonly Arm[] = [labels, distilled, sameLabels, swarm];
 
 async function teachersOf(study: Study, scope: Scope): Promise<Head[]> {
   const { plan, cpa, labelsRun = join(study.dir, "labels") } = study;

@@ -23,9 +23,7 @@ import {
 } from "../parl/routings.js";
 import type { RoutedAnswers, ScoredSplit, SystemResult } from "./answers.js";
 import { type Arm, runSettings } from "./arm.js";
-
-/** The swarm that learnt on one half of the validation sites, and the one that learnt on the other. */
-const HALVES = ["validation", "validation-rest"] as const;
+import { HALVES } from "./halves.js";
 
 /**
  * Linear specialists and the distilled net, all frozen, asked by a small primary that reads sequences. Two swarms are trained, each on a half

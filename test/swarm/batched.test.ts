@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { AegirForCausalLM, AegirForColumnAnnotation, type AnnotatorOptions } from "../../lib/model/index.js";
-import type { NativeModule } from "../../lib/native/contract.js";
+import type { NativeModule, NativeTensor } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
 import { FrozenSpecialist, type SwarmOptions, SwarmOrchestrator } from "../../lib/swarm/index.js";
 import type { SpecialistResult } from "../../lib/swarm/results.js";
@@ -102,16 +102,22 @@ async function compare(swarm: SwarmOrchestrator, inputs: ReturnType<typeof rando
     for (const [j, tensor] of tensorsOf(result).entries()) {
       const other = tensorsOf(batched[i]!)[j]!;
       expect(other.shape).toEqual(tensor.shape);
-      worst = Math.max(worst, other.maxAbsDiff(tensor));
+      worst = Math.max(worst, other.maxAbsDiff(tensor) / largest(tensor));
     }
   }
   for (const result of [...serial, ...batched]) result.dispose();
   return { worst, members: batched.map(({ members }) => members.join("+")) };
 }
 
+/** Of a tensor's values, at least 1: rounding is relative to it. */
+function largest(tensor: NativeTensor): number {
+  return Array.from(tensor.data(), Number).reduce((most, value) => Math.max(most, Math.abs(value)), 1);
+}
+
 describe("batched execution", () => {
+  // f32 rounds by 6e-8: through three layers of up to 40 dependent steps twelve seeds differ by 1e-7 to 9e-7. f64 tells whether the sums are the same.
   it.each([
-    ["f32", 1e-6],
+    ["f32", 4e-6],
     ["f64", 1e-13],
   ] as const)("gives serial's numbers, each specialist on its own rows: %s", async (dtype, tolerance) => {
     const random = randomOf(seed);

@@ -119,8 +119,9 @@ const ABLATIONS: Ablation[] = [
   { name: "no weight average", of: "labels", train: { ema: 0 } },
   { name: "no label smoothing", of: "labels", train: { labelSmoothing: 0 } },
   { name: "the teacher as unsure as it is", of: "distilled", distill: { temperature: 1 } },
-  { name: "taught by the net on labels too", of: "distilled", teachers: ["ngram", "labels"] },
-  { name: "taught by the stacked baseline too", of: "distilled", teachers: ["ngram", "stacked"] },
+  { name: "taught by the net on labels too", of: "distilled", teachers: ["ngram", "stacked", "labels"] },
+  { name: "taught by the n-gram specialist alone", of: "distilled", teachers: ["ngram"] },
+  { name: "AdamW in place of Muon", of: "distilled", distill: { optimizer: "adamw", lr: 3e-3 } },
 ];
 
 /** The recipe of docs/learning.md; `quick`: small enough for a test, which shows that all works and nothing else. */
@@ -130,8 +131,8 @@ export function learnPlan(quick: boolean): LearnPlan {
     ...RECIPE,
     // Longer is no better: by then nothing is left to learn from 3303 columns.
     train: { ...TRAIN, steps: 600 },
-    distill: { steps: 1300, softShare: 0.6, temperature: 0.5 },
-    teachers: ["ngram"],
+    distill: { steps: 2400, softShare: 0.6, temperature: 0.5, optimizer: "muon", lr: 4e-3 },
+    teachers: ["ngram", "stacked"],
     ngrams: {},
     specialists: SPECIALISTS,
     swarm: SWARM,

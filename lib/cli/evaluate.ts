@@ -8,6 +8,7 @@ import { calibrateRun, evaluateRun, type RunEvaluation } from "../train/evaluate
 import type { SwarmFigures } from "../train/evaluateSwarm.js";
 import { loadRun } from "../train/loadRun.js";
 import type { Progress } from "../train/progress.js";
+import { mean } from "../train/statistics.js";
 import { sourceFrom } from "./dataOptions.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
@@ -105,14 +106,14 @@ function abstentionTarget({ abstainAccuracy, abstainCoverage }: EvaluateFlags): 
 }
 
 function evaluationText(evaluation: RunEvaluation): string {
-  const { split, skipped, columnsPerSecond, calibrationError, swarm, abstention } = evaluation;
+  const { split, skipped, columnsPerSecond, calibrationError, abstention } = evaluation;
   const left = skipped > 0 ? `; ${skipped} columns of unknown labels left out` : "";
   const lines = [
     formatReport(evaluation),
     `${split} split, ${columnsPerSecond.toFixed(0)} columns a second, calibration error ${calibrationError.toFixed(3)}${left}`,
   ];
   if (abstention) lines.push("", abstentionText(abstention));
-  if (swarm) lines.push("", swarmText(swarm));
+  if (evaluation.swarm) lines.push("", swarmText(evaluation, evaluation.swarm));
   return lines.join("\n");
 }
 
@@ -130,7 +131,10 @@ function abstentionText({
   );
 }
 
-function swarmText({ activationRate, activationByDomain, criticalPath, controls }: SwarmFigures): string {
+function swarmText(
+  { macroF1, microF1 }: RunEvaluation,
+  { activationRate, activationByDomain, criticalPath, controls }: SwarmFigures,
+): string {
   const ids = Object.keys(activationRate);
   const activation = terminalTable({
     headers: ["activation", ...ids],
@@ -142,7 +146,10 @@ function swarmText({ activationRate, activationByDomain, criticalPath, controls 
   });
   const compared = terminalTable({
     headers: ["routing", "macro F1", "micro F1", "activation"],
-    rows: Object.entries(controls).map(([name, c]) => [name, c.macroF1, c.microF1, c.activation]),
+    rows: [
+      ["the router's", macroF1, microF1, mean(Object.values(activationRate))],
+      ...Object.entries(controls).map(([name, c]) => [name, c.macroF1, c.microF1, c.activation]),
+    ],
   });
   const { ideal, measured, work, wall } = criticalPath;
   const path = `critical path ${ideal.toFixed(1)} ms ideal, ${measured.toFixed(1)} ms measured; work ${work.toFixed(1)} ms, wall ${wall.toFixed(1)} ms a batch`;

@@ -1,4 +1,4 @@
-import { type ColumnType, digits, hex, letters, pattern, type Source } from "./source.js";
+import { type ColumnType, capitalised, digits, hex, letters, pattern, type Source } from "./source.js";
 
 function iban(source: Source) {
   const { faker } = source;
@@ -134,7 +134,7 @@ function hashtag(source: Source) {
   return source.format<() => string>([
     one,
     () => Array.from({ length: random.range(2, 4) }, one).join(" "),
-    () => `${one()}${faker.word.noun().replace(/^./, (c) => c.toUpperCase())}`,
+    () => `${one()}${capitalised(faker.word.noun())}`,
   ]);
 }
 

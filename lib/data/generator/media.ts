@@ -1,6 +1,4 @@
-import type { ColumnType, Source } from "./source.js";
-
-const capital = (text: string) => text.replace(/^./, (c) => c.toUpperCase());
+import { type ColumnType, capitalised, type Source } from "./source.js";
 
 /** A sentence of words in an order that reads like prose, of five to thirty words. */
 function sentence({ random, faker }: Source): string {
@@ -15,7 +13,7 @@ function sentence({ random, faker }: Source): string {
       () => `it was a ${word.adjective()} ${word.noun()}, ${word.conjunction()} they ${word.verb()} it`,
     ])();
   const clauses = Array.from({ length: random.range(1, 3) }, clause);
-  return `${capital(clauses.join(random.pick([", ", " and ", ", but ", "; "])))}${random.pick([".", ".", "!", "?"])}`;
+  return `${capitalised(clauses.join(random.pick([", ", " and ", ", but ", "; "])))}${random.pick([".", ".", "!", "?"])}`;
 }
 
 function text(source: Source) {
@@ -35,8 +33,8 @@ function text(source: Source) {
 
 function title(source: Source) {
   const { random, faker } = source;
-  const noun = () => capital(faker.word.noun());
-  const made = () => `${capital(faker.word.adjective())} ${noun()}`;
+  const noun = () => capitalised(faker.word.noun());
+  const made = () => `${capitalised(faker.word.adjective())} ${noun()}`;
   return source.format<() => string>([
     () => faker.book.title(),
     () => faker.music.songName(),
@@ -65,7 +63,8 @@ function genre(source: Source) {
 
 function dish(source: Source) {
   const { random, faker } = source;
-  const thing = () => capital(random.pick([faker.food.meat(), faker.food.vegetable(), faker.food.fruit()]));
+  const thing = () =>
+    capitalised(random.pick([faker.food.meat(), faker.food.vegetable(), faker.food.fruit()]));
   const form = () =>
     random.pick(["Soup", "Salad", "Stew", "Pie", "Cake", "Curry", "Smoothie", "Casserole", "Tart"]);
   return source.format<() => string>([

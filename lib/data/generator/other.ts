@@ -1,4 +1,4 @@
-import { type ColumnType, digits, letters, pattern, type Source } from "./source.js";
+import { type ColumnType, capitalised, digits, letters, pattern, type Source } from "./source.js";
 
 /**
  * Columns of no type that has a name here: counts and statistics, categories and codes of other fields, names of other things, rests of
@@ -91,7 +91,7 @@ const words: Writer = (source) => {
   const few = Array.from({ length: random.pick([1, 2, 5, 20]) }, () => faker.word[kind]());
   return () => {
     const word = random.pick(few);
-    return capital ? word.replace(/^./, (c) => c.toUpperCase()) : word;
+    return capital ? capitalised(word) : word;
   };
 };
 
@@ -139,11 +139,9 @@ const things: Writer = (source) => {
   ]);
 };
 
-const capital = (text: string) => text.replace(/^./, (c) => c.toUpperCase());
-
 const venues: Writer = (source) => {
   const { random, faker } = source;
-  const noun = () => capital(faker.word.noun());
+  const noun = () => capitalised(faker.word.noun());
   return random.pick<() => string>([
     () => `${random.pick(["Hotel", "Café", "Restaurant", "Museum of", "Villa", "Camping"])} ${noun()}`,
     () =>
@@ -156,11 +154,11 @@ const venues: Writer = (source) => {
     () => `${faker.location.city()} ${noun()}s`,
     () => `The ${noun()}s`,
     () =>
-      `${capital(faker.word.adjective())} ${noun()} ${random.pick(["Grill", "Bar", "Kitchen", "Pub", "House", "Bistro"])}`,
+      `${capitalised(faker.word.adjective())} ${noun()} ${random.pick(["Grill", "Bar", "Kitchen", "Pub", "House", "Bistro"])}`,
     () =>
       `${faker.person.lastName()} ${random.pick(["Hall", "Square", "Gardens", "Castle", "Beach", "Farm", "Club"])}`,
     () => `${faker.person.firstName()} & ${noun()}`,
-    () => `${faker.food.fruit().replace(/^./, (c) => c.toUpperCase())} ${noun()}`,
+    () => `${capitalised(faker.food.fruit())} ${noun()}`,
     () => `DJ ${noun()}`,
     () => `${noun()} ${noun()}`,
   ]);
@@ -173,7 +171,7 @@ const enumerations: Writer = (source) => {
   const suffix = random.pick(["", "Type", "Mode", "Status", "Diet", "Level"]);
   const few = Array.from(
     { length: random.range(1, 4) },
-    () => `${prefix}${capital(faker.word.adjective())}${capital(faker.word.noun())}${suffix}`,
+    () => `${prefix}${capitalised(faker.word.adjective())}${capitalised(faker.word.noun())}${suffix}`,
   );
   return () => random.pick(few);
 };

@@ -1,5 +1,5 @@
 import { OCCUPATIONS } from "./lists.js";
-import { type ColumnType, digits, pattern, type Source } from "./source.js";
+import { type ColumnType, capitalised, digits, pattern, type Source } from "./source.js";
 
 function person(source: Source) {
   const { random, faker } = source;
@@ -46,7 +46,7 @@ function maritalStatus(source: Source) {
   const words = ["single", "married", "divorced", "widowed", "separated"];
   return source.format<() => string>([
     () => random.pick(words),
-    () => random.pick(words).replace(/^./, (c) => c.toUpperCase()),
+    () => capitalised(random.pick(words)),
     () => random.pick(["ledig", "verheiratet", "geschieden", "verwitwet"]),
     () => random.pick(["célibataire", "marié", "mariée", "divorcé", "veuve"]),
   ]);

@@ -48,6 +48,11 @@ export async function loadLocales(locales: readonly Locale[]): Promise<Map<Local
   return loaded;
 }
 
+/** With a capital first letter. */
+export function capitalised(text: string): string {
+  return text.replace(/^./, (first) => first.toUpperCase());
+}
+
 /** The random material of one table: one locale, one generator, one entity a row. */
 export class Source {
   readonly random: Random;

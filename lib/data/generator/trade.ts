@@ -1,5 +1,5 @@
 import { CATEGORIES, CITIES, CURRENCY_CODES } from "./lists.js";
-import { type ColumnType, pattern, type Source } from "./source.js";
+import { type ColumnType, capitalised, pattern, type Source } from "./source.js";
 
 const SYMBOLS = ["$", "€", "£", "US$", "C$", "A$", "kr", "zł", "₹", "R$", "CHF", "Rs.", "¥"];
 
@@ -138,7 +138,7 @@ function orderStatus(source: Source) {
   ];
   return source.format<() => string>([
     () => random.pick(words),
-    () => random.pick(words).replace(/^./, (c) => c.toUpperCase()),
+    () => capitalised(random.pick(words)),
     () => random.pick(words).toUpperCase(),
     () => random.pick(["In transit", "On hold", "Awaiting payment", "Out for delivery", "Completed", "Open"]),
     () => random.pick(["offen", "versandt", "geliefert", "storniert", "bezahlt"]),
@@ -233,7 +233,7 @@ function company(source: Source) {
   ];
   const stem = () =>
     random.pick([faker.person.lastName(), faker.word.noun(), faker.person.firstName(), random.pick(CITIES)]);
-  const name = () => stem().replace(/^./, (c) => c.toUpperCase());
+  const name = () => capitalised(stem());
   return source.format<() => string>([
     () => `${name()} ${random.pick(TRADES)}`,
     () => `${name()} ${random.pick(TRADES)} ${random.pick(forms)}`,

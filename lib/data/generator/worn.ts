@@ -1,6 +1,7 @@
 import type { Random } from "../random.js";
+import { capitalised } from "./source.js";
 
-/** Two habits in one column at most. */
+/** What becomes of a cell. */
 type Habit = (cell: string, row: number) => string;
 
 const MARKERS = ["NA", "n/a", "None", "NaN", "unknown", "--", "TBD", "#N/A", "nil", "(none)", "—"];
@@ -34,8 +35,7 @@ function habit(random: Random, header: string | null): Habit {
     case 7:
       return (cell) => (random.chance(0.2) ? marker : cell);
     case 8:
-      return (cell) =>
-        header && header.length > 2 ? `${header[0]!.toUpperCase()}${header.slice(1)}: ${cell}` : cell;
+      return (cell) => (header && header.length > 2 ? `${capitalised(header)}: ${cell}` : cell);
     case 9:
       return (cell) => cell.replaceAll("&", "&amp;").replaceAll("'", "&#39;").replaceAll('"', "&quot;");
     case 10:
@@ -53,7 +53,6 @@ export function wornCells(cells: readonly string[], header: string | null, rando
 }
 
 const words = (header: string) => header.split(/[ _]+/);
-const capital = (word: string) => word.replace(/^./, (c) => c.toUpperCase());
 
 /** Headers that say nothing of their column. */
 export const EMPTY_HEADERS: readonly string[] = [
@@ -73,10 +72,10 @@ export function wornHeader(header: string, random: Random): string {
     case 0:
       return words(header).join("_").toUpperCase();
     case 1:
-      return words(header).map(capital).join(" ");
+      return words(header).map(capitalised).join(" ");
     case 2:
       return words(header)
-        .map(capital)
+        .map(capitalised)
         .join("")
         .replace(/^./, (c) => c.toLowerCase());
     case 3:
@@ -84,10 +83,10 @@ export function wornHeader(header: string, random: Random): string {
     case 4:
       return `${random.pick(["customer", "item", "main", "old", "record", "home", "my"])}_${words(header).join("_")}`;
     case 5:
-      return `${capital(header)} ${random.pick(["1", "2", "(optional)", "*", "new"])}`;
+      return `${capitalised(header)} ${random.pick(["1", "2", "(optional)", "*", "new"])}`;
     case 6:
       return random.pick(EMPTY_HEADERS);
     default:
-      return capital(header);
+      return capitalised(header);
   }
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { SPLITS } from "../../lib/data/dataset.js";
 import { everydayTables, everydayTypes, NONE } from "../../lib/data/everyday.js";
 import { LOCALES } from "../../lib/data/generator/source.js";
@@ -129,6 +129,26 @@ describe("the generator's everyday domains", () => {
     for (const absent of tables) expect(new Set(absent).size).toBe(1);
     const share = tables.filter(([absent]) => absent).length / tables.length;
     expect(Math.abs(share - 0.5)).toBeLessThan(0.12);
+  });
+
+  it("give the same tables whenever they are made", async () => {
+    const options = { tables: 900, seed: 2, domains: ["other" as const, "calendar" as const], variety: 1 };
+    const made = async (now: string) => {
+      vi.useFakeTimers({ toFake: ["Date"], now: new Date(now) });
+      try {
+        return [...(await generateDataset(options)).tables];
+      } finally {
+        vi.useRealTimers();
+      }
+    };
+    const [one, later] = [await made("2026-02-03T04:05:06Z"), await made("2031-12-11T10:09:08Z")];
+    // The types that hold a time of their making are among them.
+    expect(
+      one.some(([, { columns }]) =>
+        columns.some(({ cells }) => cells.some((cell) => cell.startsWith("eyJ"))),
+      ),
+    ).toBe(true);
+    expect(later).toEqual(one);
   });
 
   it("give the same tables for the same options, and other ones for another seed", async () => {

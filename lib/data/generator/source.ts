@@ -53,6 +53,9 @@ export function capitalised(text: string): string {
   return text.replace(/^./, (first) => first.toUpperCase());
 }
 
+/** When generated tables are made, for all that they tell of it. */
+const NOW = new Date("2026-01-01T00:00:00Z");
+
 /** The random material of one table: one locale, one generator, one entity a row. */
 export class Source {
   readonly random: Random;
@@ -71,6 +74,8 @@ export class Source {
       locale: shared.rawDefinitions,
       randomizer: { next: () => random.next(), seed: () => undefined },
     });
+    // What holds a time of its making would otherwise be another with every run.
+    this.faker.setDefaultRefDate(NOW);
   }
 
   entity(row: number): RowEntity {

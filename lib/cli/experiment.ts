@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Task } from "../data/types.js";
-import { Datasets, groupNames } from "../experiment/parl/datasets.js";
+import { Datasets, groupNames } from "../experiment/datasets.js";
 import {
   type ParlExperiment,
   runParlExperiment,

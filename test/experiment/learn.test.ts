@@ -5,12 +5,13 @@ import { describe, expect, test } from "vitest";
 import { generateDataset } from "../../lib/data/generator.js";
 import { siteOf } from "../../lib/data/sotab.js";
 import type { LabelledColumn } from "../../lib/data/types.js";
+import { Datasets } from "../../lib/experiment/datasets.js";
+import { hardLabels } from "../../lib/experiment/hardLabels.js";
 import type { SystemResult } from "../../lib/experiment/learn/answers.js";
 import { type LearnExperiment, runLearnExperiment } from "../../lib/experiment/learn/experiment.js";
 import { type LearnPlan, learnPlan } from "../../lib/experiment/learn/plan.js";
 import { withTrainingColumns } from "../../lib/experiment/learn/subset.js";
-import { hardLabels, type LearnReport, summarise } from "../../lib/experiment/learn/summary.js";
-import { Datasets } from "../../lib/experiment/parl/datasets.js";
+import { type LearnReport, summarise } from "../../lib/experiment/learn/summary.js";
 import { confusionChartSvg } from "../../lib/report/confusionChart.js";
 import { learnText, writeLearnReport } from "../../lib/report/learnReport.js";
 import { withoutHeldOutSites } from "../../lib/specialists/index.js";
@@ -190,9 +191,10 @@ test("bad input is refused before anything is made", async () => {
 });
 
 test("hard labels: the known ones that occur, else the quarter with the lowest F1", () => {
-  const result = (truth: number[], predicted: number[]) => ({ truth, predicted, tau: 0, parameters: 1 });
-  expect(hardLabels(["Brand", "Date"], result([0, 1], [0, 1]))).toEqual(["Brand"]);
-  expect(hardLabels(["a", "b", "c", "d"], result([0, 1, 2, 3, 3], [0, 1, 1, 3, 3]))).toEqual(["c"]);
+  const of = (labels: string[], truth: number[], predicted: number[]) =>
+    hardLabels({ labels, truth, predicted });
+  expect(of(["Brand", "Date"], [0, 1], [0, 1])).toEqual(["Brand"]);
+  expect(of(["a", "b", "c", "d"], [0, 1, 2, 3, 3], [0, 1, 1, 3, 3])).toEqual(["c"]);
 });
 
 test("a confusion picture shows the classes with the most errors, and counts them", () => {

@@ -2,16 +2,11 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Serialiser } from "../../lib/data/serialise.js";
-import { Datasets, groupsOf } from "../../lib/experiment/parl/datasets.js";
+import { Datasets, groupsOf } from "../../lib/experiment/datasets.js";
+import { type Outcomes, swarmOutcomes } from "../../lib/experiment/outcomes.js";
 import { type ParlExperiment, runParlExperiment } from "../../lib/experiment/parl/experiment.js";
-import { type Outcomes, swarmOutcomes } from "../../lib/experiment/parl/outcomes.js";
-import {
-  allOn,
-  constantRouting,
-  learnedRouting,
-  predictedUnder,
-} from "../../lib/experiment/parl/routings.js";
 import { type ParlReport, summarise } from "../../lib/experiment/parl/summary.js";
+import { allOn, constantRouting, learnedRouting, predictedUnder } from "../../lib/experiment/routings.js";
 import type { NativeModule } from "../../lib/native/contract.js";
 import { parlText, writeParlReport } from "../../lib/report/parlReport.js";
 import { folderSource, generatedSource } from "../../lib/train/dataSource.js";

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { Random } from "../../lib/data/random.js";
+import { hardLabels } from "../../lib/experiment/hardLabels.js";
+import type { Outcomes } from "../../lib/experiment/outcomes.js";
 import { contributions, meanContributions } from "../../lib/experiment/parl/contribution.js";
 import {
   compareFrontiers,
@@ -9,20 +11,19 @@ import {
   meanCurve,
   ROUTERS,
 } from "../../lib/experiment/parl/frontier.js";
-import { hardLabels } from "../../lib/experiment/parl/hardLabels.js";
-import type { Outcomes } from "../../lib/experiment/parl/outcomes.js";
+import { selectivity } from "../../lib/experiment/parl/selectivity.js";
 import {
   bestFixedRouting,
   confidenceQuantile,
   confidenceRouting,
   constantRouting,
   learnedRouting,
+  predictedUnder,
   randomRouting,
   ratesOf,
   scoreOf,
   shuffledRouting,
-} from "../../lib/experiment/parl/routings.js";
-import { selectivity } from "../../lib/experiment/parl/selectivity.js";
+} from "../../lib/experiment/routings.js";
 
 /**
  * Four columns of two labels. The primary is right on columns 0 and 2; specialist 0 mends column 1, specialist 1 column 3, and the
@@ -140,8 +141,9 @@ test("hard labels and selectivity", () => {
     truth: [0, 0, 1, 1, 2, 2, 3, 3],
     predicted: [[0, 0, 1, 1, 0, 1, 3, 3]],
   };
-  expect(hardLabels(alone, [])).toEqual(["c"]);
-  expect(hardLabels(alone, ["d", "elsewhere"])).toEqual(["d"]);
+  const said = { ...alone, predicted: predictedUnder(alone, constantRouting(alone, 0)) };
+  expect(hardLabels(said, [])).toEqual(["c"]);
+  expect(hardLabels(said, ["d", "elsewhere"])).toEqual(["d"]);
   const { activation, group } = selectivity(made, learnedRouting(made));
   expect(activation).toEqual({ left: { first: 0.5, second: 0 }, right: { first: 0, second: 0.5 } });
   // H(group) = 1, H(routing) = 1.5, H(both) = 2.

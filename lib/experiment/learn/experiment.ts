@@ -1,8 +1,8 @@
 import { AegirError } from "../../errors.js";
 import type { DataSource } from "../../train/dataSource.js";
 import type { CellRecord } from "../cells.js";
+import { Datasets } from "../datasets.js";
 import { openExperiment } from "../folder.js";
-import { Datasets } from "../parl/datasets.js";
 import { type RunCellsOptions, runCells } from "../runCells.js";
 import type { ScoredSplit } from "./answers.js";
 import { LearnCells } from "./learnCells.js";

@@ -1,7 +1,7 @@
-import { HARD_LABELS } from "../../data/families.js";
 import { type ClassificationReport, classificationReport } from "../../data/metrics.js";
 import { mean } from "../../train/statistics.js";
 import type { CellRecord } from "../cells.js";
+import { hardLabels } from "../hardLabels.js";
 import { type Estimate, estimate } from "../interval.js";
 import type { ScoredSplit, SystemResult } from "./answers.js";
 import type { Arm } from "./arm.js";
@@ -18,8 +18,6 @@ import {
   SPECIALISTS,
 } from "./learnCells.js";
 
-/** Where no label is known to be hard: this share of the labels, those that the best baseline without CPA reads worst. */
-const HARD_SHARE = 0.25;
 /** The simple baseline that a net has to beat. */
 const SIMPLE = "context, τ";
 
@@ -98,7 +96,7 @@ export function summarise(
   const resultOf = (key: string) => records.get(key)!.result as SystemResult;
   const baselines = (prefix: string) => records.get(prefix)!.result as Record<string, SystemResult>;
   const validationBaselines = baselines(baselinesKey("validation"));
-  const hard = hardLabels(labels, validationBaselines[SIMPLE]!);
+  const hard = hardLabels({ ...validationBaselines[SIMPLE]!, labels });
   const scores = (results: readonly SystemResult[]) => scoresOf(results, labels, hard);
   const numbers = Array.from({ length: seeds }, (_, seed) => seed);
   const minutes = (id: string) => mean(numbers.map((seed) => minutesWithTeachers(records, id, seed, plan)));
@@ -219,13 +217,4 @@ function scoresOf(
 function hardF1({ perClass }: ClassificationReport, hard: readonly string[]): number {
   const own = perClass.filter(({ label }) => hard.includes(label)).map(({ f1 }) => f1);
   return own.length === 0 ? 0 : mean(own);
-}
-
-/** SOTAB's, else the quarter of the labels with the lowest F1 of a baseline on the validation columns. */
-export function hardLabels(labels: readonly string[], { truth, predicted }: SystemResult): string[] {
-  const listed = HARD_LABELS.filter((label) => labels.includes(label));
-  if (listed.length > 0) return listed;
-  const { perClass } = classificationReport(truth, predicted, labels);
-  const present = perClass.filter(({ support }) => support > 0).sort((a, b) => a.f1 - b.f1);
-  return present.slice(0, Math.max(1, Math.round(HARD_SHARE * present.length))).map(({ label }) => label);
 }

@@ -11,16 +11,17 @@ import { type ParlRun, trainParl } from "../../train/parl.js";
 import { trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
-import { type Outcomes, swarmOutcomes } from "../parl/outcomes.js";
+import { type Outcomes, swarmOutcomes } from "../outcomes.js";
 import {
   allOn,
   bestFixedRouting,
   constantRouting,
   learnedRouting,
+  predictedUnder,
   type Routings,
   ratesOf,
   shuffledRouting,
-} from "../parl/routings.js";
+} from "../routings.js";
 import type { RoutedAnswers, ScoredSplit, SystemResult } from "./answers.js";
 import { type Arm, runSettings } from "./arm.js";
 import { HALVES } from "./halves.js";
@@ -61,15 +62,15 @@ export const swarm: Arm = {
     const { dataset, seed } = study;
     const own = join(study.dir, "swarm");
     const parts: Outcomes[] = [];
-    let parameters = 0;
-    let times: number[] = [];
+    // Both swarms have the same specialists and sizes.
+    let costs: { times: number[]; parameters: number } | undefined;
     for (const learnFrom of split === "test" ? HALVES.slice(0, 1) : HALVES) {
       using run = await loadRun(join(own, learnFrom));
       const judged = learnFromValidation(dataset, seed, learnFrom === "validation-rest");
       parts.push(await outcomesOf(run, judged, split, context));
-      parameters = parametersOf(run);
-      times = await timesOf(run, dataset, context);
+      costs ??= { times: await timesOf(run, dataset, context), parameters: parametersOf(run) };
     }
+    const { times, parameters } = costs!;
     return routedResult(parts, times, seed, parameters);
   },
 };
@@ -127,9 +128,7 @@ export function routedResult(
   const total = times.reduce((sum, time) => sum + time, 0);
   const of = (routingsOf: (part: Outcomes) => Routings): RoutedAnswers => {
     const routings = parts.map(routingsOf);
-    const predicted = parts.flatMap((part, i) =>
-      routings[i]!.map((routing, row) => part.predicted[routing]![row]!),
-    );
+    const predicted = parts.flatMap((part, i) => predictedUnder(part, routings[i]!));
     const rates = ratesOf(routings.flat(), specialists.length);
     const work = rates.reduce((sum, rate, i) => sum + (rate * times[i]!) / total, 0);
     return { predicted, rates, work };

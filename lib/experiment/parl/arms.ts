@@ -14,8 +14,8 @@ import { modelLogits } from "../../train/predict.js";
 import { type SupervisedOptions, supervisedOptions, trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
+import { aloneOutcomes, type Outcomes, reroutedOutcomes, swarmOutcomes } from "../outcomes.js";
 import { multiplyAdds, parlCompute, TRAINED_COLUMN } from "./compute.js";
-import { aloneOutcomes, type Outcomes, reroutedOutcomes, swarmOutcomes } from "./outcomes.js";
 import type { ParlPlan } from "./plan.js";
 
 /** The arms of a seed that are trained and compared. */

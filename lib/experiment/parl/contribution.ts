@@ -1,6 +1,6 @@
 import { mean } from "../../train/statistics.js";
-import type { Outcomes } from "./outcomes.js";
-import { allOn, constantRouting, predictedUnder } from "./routings.js";
+import type { Outcomes } from "../outcomes.js";
+import { allOn, constantRouting, predictedUnder } from "../routings.js";
 
 /** What there is to route: shares of columns annotated rightly, of one group of columns or of all. */
 export interface Contribution {

@@ -2,11 +2,11 @@ import { AegirError } from "../../errors.js";
 import type { DataSource } from "../../train/dataSource.js";
 import { readRunConfig, SPECIALIST_ID } from "../../train/runFolder.js";
 import type { CellRecord } from "../cells.js";
+import { Datasets, type Grouping } from "../datasets.js";
 import { openExperiment } from "../folder.js";
+import { checkCount } from "../outcomes.js";
 import { type RunCellsOptions, runCells } from "../runCells.js";
 import { ARMS, type Arm, type ArmResult, type SpecialistResult } from "./arms.js";
-import { Datasets, type Grouping } from "./datasets.js";
-import { checkCount } from "./outcomes.js";
 import type { ParlPlan } from "./plan.js";
 import { armKey, SeedCells, specialistKey, trainedHere } from "./seedCells.js";
 

@@ -1,7 +1,7 @@
 import { Random } from "../../data/random.js";
 import { mean } from "../../train/statistics.js";
 import { type Estimate, pairedDifference } from "../interval.js";
-import type { Outcomes } from "./outcomes.js";
+import type { Outcomes } from "../outcomes.js";
 import {
   allOn,
   confidenceQuantile,
@@ -14,7 +14,7 @@ import {
   ratesOf,
   type Score,
   scoreOf,
-} from "./routings.js";
+} from "../routings.js";
 
 /** Blocks a column on the critical path, or all that are run. */
 export type Cost = "steps" | "work";

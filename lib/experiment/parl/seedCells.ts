@@ -3,6 +3,7 @@ import { selectColumns } from "../../data/dataset.js";
 import { parlOptions } from "../../train/parlOptions.js";
 import { supervisedOptions } from "../../train/supervisedOptions.js";
 import type { Cell, CellContext } from "../cells.js";
+import { type Datasets, groupsOf } from "../datasets.js";
 import {
   type Arm,
   type ArmResult,
@@ -13,7 +14,6 @@ import {
   trainTogether,
 } from "./arms.js";
 import { TRAINED_COLUMN } from "./compute.js";
-import { type Datasets, groupsOf } from "./datasets.js";
 import type { ParlExperiment, SpecialistChoice } from "./experiment.js";
 import type { ParlPlan } from "./plan.js";
 

@@ -1,6 +1,6 @@
 import { type MutualInformation, mutualInformation } from "../mutualInformation.js";
-import type { Outcomes } from "./outcomes.js";
-import { type Routings, ratesOf } from "./routings.js";
+import type { Outcomes } from "../outcomes.js";
+import { type Routings, ratesOf } from "../routings.js";
 
 /** How a router tells its inputs apart. */
 export interface Selectivity {

@@ -1,7 +1,22 @@
 import { HARD_LABELS } from "../../data/families.js";
 import { Random } from "../../data/random.js";
 import { mean } from "../../train/statistics.js";
+import { hardLabels } from "../hardLabels.js";
 import { type Estimate, estimate, pairedDifference } from "../interval.js";
+import {
+  allOn,
+  bestFixedRouting,
+  confidenceQuantile,
+  confidenceRouting,
+  constantRouting,
+  learnedRouting,
+  meanScore,
+  predictedUnder,
+  type Routings,
+  type Score,
+  scoreOf,
+  shuffledRouting,
+} from "../routings.js";
 import type { Arm, ArmResult, Curves } from "./arms.js";
 import { type Contribution, contributions, meanContributions } from "./contribution.js";
 import type { ExperimentResults, SeedResults } from "./experiment.js";
@@ -15,20 +30,6 @@ import {
   ROUTERS,
   type RouterName,
 } from "./frontier.js";
-import { hardLabels } from "./hardLabels.js";
-import {
-  allOn,
-  bestFixedRouting,
-  confidenceQuantile,
-  confidenceRouting,
-  constantRouting,
-  learnedRouting,
-  meanScore,
-  type Routings,
-  type Score,
-  scoreOf,
-  shuffledRouting,
-} from "./routings.js";
 import { type Selectivity, selectivity } from "./selectivity.js";
 import { judge, type Wanted } from "./wanted.js";
 
@@ -105,7 +106,10 @@ export function summarise(
   { split, data, generated }: { split: ParlReport["split"]; data: string; generated: boolean },
 ): ParlReport {
   const known = generated ? [] : HARD_LABELS;
-  const hard = seeds.map(({ arms }) => hardLabels(arms.alone.validation, known));
+  const hard = seeds.map(({ arms: { alone } }) => {
+    const predicted = predictedUnder(alone.validation, constantRouting(alone.validation, 0));
+    return hardLabels({ ...alone.validation, predicted }, known);
+  });
   const rows = reportRows(seeds, hard);
   const listed = hard[0]!.every((label) => known.includes(label));
   return {

@@ -1,19 +1,19 @@
-import { evaluationBatches } from "../../data/batches.js";
-import { AegirError } from "../../errors.js";
-import { batchInput, type Prefix } from "../../model/index.js";
-import { Activation, type SwarmOrchestrator } from "../../swarm/index.js";
-import { countPrefix, type StepCounts, stepCounts } from "../../train/criticalSteps.js";
-import type { EvaluationSet } from "../../train/evaluate.js";
+import { evaluationBatches } from "../data/batches.js";
+import { AegirError } from "../errors.js";
+import { batchInput, type Prefix } from "../model/index.js";
+import { Activation, type SwarmOrchestrator } from "../swarm/index.js";
+import { countPrefix, type StepCounts, stepCounts } from "../train/criticalSteps.js";
+import type { EvaluationSet } from "../train/evaluate.js";
 import {
   type LogitsOf,
   type Prediction,
   type PredictOptions,
   predict,
   predictionsOf,
-} from "../../train/predict.js";
-import { Meter } from "../../train/progress.js";
-import { SpecialistAnswers } from "../../train/specialistAnswers.js";
-import { Scope } from "../../train/tensors.js";
+} from "../train/predict.js";
+import { Meter } from "../train/progress.js";
+import { SpecialistAnswers } from "../train/specialistAnswers.js";
+import { Scope } from "../train/tensors.js";
 import { learnedRouting } from "./routings.js";
 
 /**

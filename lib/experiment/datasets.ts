@@ -1,9 +1,9 @@
-import { selectColumns } from "../../data/dataset.js";
-import { FAMILIES, labelFamilies } from "../../data/families.js";
-import { DOMAIN_NAMES } from "../../data/generator.js";
-import type { Dataset, LabelledColumn } from "../../data/types.js";
-import { type DataSource, openDataSource } from "../../train/dataSource.js";
-import { trainableLabels } from "../../train/examples.js";
+import { selectColumns } from "../data/dataset.js";
+import { FAMILIES, labelFamilies } from "../data/families.js";
+import { DOMAIN_NAMES } from "../data/generator.js";
+import type { Dataset, LabelledColumn } from "../data/types.js";
+import { type DataSource, openDataSource } from "../train/dataSource.js";
+import { trainableLabels } from "../train/examples.js";
 
 /** How columns are grouped: generated ones by domain, real ones by the family of their label. */
 export type Grouping = "domains" | "families";

@@ -1,7 +1,7 @@
-import { classificationReport } from "../../data/metrics.js";
-import type { Random } from "../../data/random.js";
-import { CappedBernoulli } from "../../rl/policy.js";
-import { mean } from "../../train/statistics.js";
+import { classificationReport } from "../data/metrics.js";
+import type { Random } from "../data/random.js";
+import { CappedBernoulli } from "../rl/policy.js";
+import { mean } from "../train/statistics.js";
 import type { Outcomes } from "./outcomes.js";
 
 /** (R) a routing a column: bit i says whether specialist i is activated. */

@@ -24,3 +24,8 @@ export class AegirError extends Error {
     this.code = code;
   }
 }
+
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

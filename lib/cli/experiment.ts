@@ -13,11 +13,11 @@ import { parlText, writeParlReport } from "../report/parlReport.js";
 import { type DataSource, folderSource, generatedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
 import { registerLearn } from "./experimentLearn.js";
-import { withInterrupt } from "./interrupt.js";
-import { progressView } from "./progress.js";
+import { type ExperimentFlags, reportExperiment } from "./experimentReport.js";
+import type { progressView } from "./progress.js";
 import { number } from "./settings.js";
 
-interface ParlFlags {
+interface ParlFlags extends ExperimentFlags {
   data?: string;
   task: Task;
   trainFile?: string;
@@ -33,9 +33,6 @@ interface ParlFlags {
   split: "test" | "validation";
   quick?: boolean;
   jobs: number;
-  out: string;
-  quiet?: boolean;
-  json?: boolean;
 }
 
 /** `aegir-swarm experiment parl | learn`. */
@@ -85,21 +82,12 @@ export function register(program: Command): void {
     .option("--out <dir>", "folder of the experiment", "runs/experiment-parl")
     .option("--quiet", "show no progress")
     .option("--json", "print the report as JSON")
-    .action(parlCommand);
-}
-
-async function parlCommand(flags: ParlFlags): Promise<void> {
-  const view = progressView({ quiet: flags.quiet });
-  try {
-    const report = await withInterrupt((signal) => runParl(flags, signal, view));
-    view.stop();
-    await writeParlReport(flags.out, report);
-    process.stdout.write(
-      flags.json ? `${JSON.stringify(report)}\n` : `${parlText(report)}\n\nRuns and report: ${flags.out}\n`,
+    .action((flags: ParlFlags) =>
+      reportExperiment(flags, (signal, view) => runParl(flags, signal, view), {
+        write: writeParlReport,
+        text: parlText,
+      }),
     );
-  } finally {
-    view.stop();
-  }
 }
 
 async function runParl(

@@ -9,11 +9,11 @@ import { type LearnReport, summarise } from "../experiment/learn/summary.js";
 import { learnText, writeLearnReport } from "../report/learnReport.js";
 import { folderSource, generatedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
-import { withInterrupt } from "./interrupt.js";
-import { progressView } from "./progress.js";
+import { type ExperimentFlags, reportExperiment } from "./experimentReport.js";
+import type { progressView } from "./progress.js";
 import { number } from "./settings.js";
 
-interface LearnFlags {
+interface LearnFlags extends ExperimentFlags {
   data?: string;
   trainFile?: string;
   cpa?: string | false;
@@ -26,9 +26,6 @@ interface LearnFlags {
   split: ScoredSplit;
   quick?: boolean;
   jobs: number;
-  out: string;
-  quiet?: boolean;
-  json?: boolean;
 }
 
 /** `aegir-swarm experiment learn`. */
@@ -69,21 +66,12 @@ export function registerLearn(experiment: Command): void {
     .option("--out <dir>", "folder of the experiment", "runs/experiment-learn")
     .option("--quiet", "show no progress")
     .option("--json", "print the report as JSON")
-    .action(learnCommand);
-}
-
-async function learnCommand(flags: LearnFlags): Promise<void> {
-  const view = progressView({ quiet: flags.quiet });
-  try {
-    const report = await withInterrupt((signal) => runLearn(flags, signal, view));
-    view.stop();
-    await writeLearnReport(flags.out, report);
-    process.stdout.write(
-      flags.json ? `${JSON.stringify(report)}\n` : `${learnText(report)}\n\nRuns and report: ${flags.out}\n`,
+    .action((flags: LearnFlags) =>
+      reportExperiment(flags, (signal, view) => runLearn(flags, signal, view), {
+        write: writeLearnReport,
+        text: learnText,
+      }),
     );
-  } finally {
-    view.stop();
-  }
 }
 
 async function runLearn(

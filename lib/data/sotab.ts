@@ -75,7 +75,8 @@ export function siteOf(table: string): string {
   return /^[^_]+_(.+)_[A-Z][a-z]+\d{4}_/.exec(table)?.[1] ?? withoutExtension(table);
 }
 
-function withoutExtension(table: string): string {
+/** Of a CSV file, which `labels.csv` may name either way. */
+export function withoutExtension(table: string): string {
   return table.replace(/\.csv$/i, "");
 }
 

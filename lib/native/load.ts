@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { type AddonCandidate, addonCandidates } from "../../scripts/build/compile.mjs";
 import { type FoundLibtorch, setupCommand } from "../../scripts/build/libtorch.mjs";
-import { AegirError } from "../errors.js";
+import { AegirError, messageOf } from "../errors.js";
 import type { NativeAddon } from "./contract.js";
 import { libtorchInUse } from "./libtorch.js";
 
@@ -48,7 +48,7 @@ export function loadFrom(candidates: AddonCandidate[], libtorch: FoundLibtorch):
       return { addon, path, kind, libtorch };
     } catch (error) {
       cause ??= error;
-      causes.push(`${path}: ${error instanceof Error ? error.message : String(error)}`);
+      causes.push(`${path}: ${messageOf(error)}`);
     }
   }
   if (candidates.length === 0) causes.push("none was built and none came with the package");

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { siteOf } from "../data/sotab.js";
+import { siteOf, withoutExtension } from "../data/sotab.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { labelledRefs } from "../specialists/index.js";
@@ -119,5 +119,5 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Table[]): C
 /** Other folders may have tables of the same names. */
 function contentKey({ name, columns }: Table): string {
   const hash = createHash("sha256").update(JSON.stringify(columns.map(({ cells }) => cells)));
-  return `${name.replace(/\.csv$/i, "")} ${hash.digest("base64")}`;
+  return `${withoutExtension(name)} ${hash.digest("base64")}`;
 }

@@ -168,11 +168,11 @@ async function heldBatches(
   objective: ContrastObjective,
   sizes: { rows: number; seed: number },
 ): Promise<[Batch, Batch][]> {
-  const count = Math.ceil(contrastable(held).length / sizes.rows);
-  if (contrastable(held).length < 2) return [];
+  const usable = contrastable(held).length;
+  if (usable < 2) return [];
   const batches = await ContrastBatches.create(held, serialiser, objective, sizes);
   const pairs: [Batch, Batch][] = [];
-  for (let i = 0; i < count; i++) pairs.push(await batches.next());
+  for (let row = 0; row < usable; row += sizes.rows) pairs.push(await batches.next());
   return pairs;
 }
 

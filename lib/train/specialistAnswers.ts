@@ -1,6 +1,6 @@
 import { evaluationBatches } from "../data/batches.js";
 import type { Batch, EncodedExample } from "../data/types.js";
-import { AegirError } from "../errors.js";
+import { AegirError, messageOf } from "../errors.js";
 import type { AegirForColumnAnnotation } from "../model/index.js";
 import {
   type CacheOptions,
@@ -237,8 +237,4 @@ class LateAnswer extends AegirError {}
 
 function isAbort(error: unknown): boolean {
   return error instanceof AegirError && error.code === "ERR_ABORTED" && !(error instanceof LateAnswer);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

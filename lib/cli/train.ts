@@ -12,6 +12,7 @@ import { defined } from "../train/defined.js";
 import { distill, distillOptions } from "../train/distill.js";
 import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
+import { holdOut } from "../train/loopOptions.js";
 import { type ParlRun, trainParl } from "../train/parl.js";
 import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
@@ -174,10 +175,16 @@ function addParl(train: Command): void {
       [],
     )
     .option(
+      "--stand-in <name=run>",
+      "with --learn-from held-out: a run that was trained as the specialist, with --hold-out; repeat for each",
+      specialistFlag,
+      [],
+    )
+    .option(
       "--init <run>",
       "start from this run: a model for the primary, or a swarm of the same specialists",
     )
-    .action(async (flags: TrainFlags & { specialist: SpecialistFlag[] }) => {
+    .action(async (flags: TrainFlags & { specialist: SpecialistFlag[]; standIn: SpecialistFlag[] }) => {
       await runTraining(command, flags, async (common, note) => {
         const named = flags.resume ? await recordedSpecialists(flags.out) : flags.specialist;
         using scope = new Scope();
@@ -187,11 +194,15 @@ function addParl(train: Command): void {
           const { model, serialiser, calibration } = loaded;
           specialists.push(specialist ?? { id, model: model!, serialiser, calibration });
         }
+        const standing = flags.resume ? ((await readRunConfig(flags.out)).standIns ?? []) : flags.standIn;
+        const standIns: Record<string, LoadedRun> = {};
+        for (const { id, run } of standing) standIns[id] = scope.keep(await loadRun(run, { name: id }));
         const given = settingsFrom(command, parlOptions);
         const trained = await trainParl({
           ...common,
           ...given,
           specialists,
+          standIns,
           init: flags.init,
           onWarning: note,
         });
@@ -212,9 +223,10 @@ interface SpecialistTrainFlags extends DataFlags {
 /** Options of every kind, each once; those of another kind than --kind are errors. */
 function addSpecialist(train: Command): void {
   const kinds = Object.keys(SPECIALIST_KINDS);
-  const all = z.strictObject(
+  const ofKinds = z.strictObject(
     Object.assign({}, ...Object.values(SPECIALIST_KINDS).map((kind) => kind.options.shape)),
   );
+  const shared = z.strictObject({ holdOut });
   const command = train
     .command("specialist")
     .description(
@@ -231,7 +243,7 @@ function addSpecialist(train: Command): void {
     .option("--quiet", "show no progress")
     .option("--json", "print the outcome as JSON");
   addDataOptions(command);
-  addSettings(command, all).action(async (flags: SpecialistTrainFlags) => {
+  addSettings(addSettings(command, ofKinds), shared).action(async (flags: SpecialistTrainFlags) => {
     const source = sourceFrom(flags);
     const view = progressView({ quiet: flags.quiet });
     try {
@@ -242,7 +254,8 @@ function addSpecialist(train: Command): void {
           dataset: await openDataSource(source),
           others: flags.otherTask ? [await openOtherTask(flags, flags.otherTask)] : [],
           dataSource: { ...source },
-          options: settingsFrom(command, all),
+          options: settingsFrom(command, ofKinds),
+          ...settingsFrom(command, shared),
           out: flags.out,
           signal,
           onProgress: (progress) => view.update(progress),

@@ -2,6 +2,7 @@ import { evaluationBatches } from "../data/batches.js";
 import { AegirError } from "../errors.js";
 import { batchInput, type Prefix } from "../model/index.js";
 import { Activation, type SwarmOrchestrator } from "../swarm/index.js";
+import { adjust, type Calibration } from "../train/calibration.js";
 import { countPrefix, type StepCounts, stepCounts } from "../train/criticalSteps.js";
 import type { EvaluationSet } from "../train/evaluate.js";
 import {
@@ -58,6 +59,7 @@ export type Evaluated = "all" | "decided";
 /**
  * Evaluates routings of every column.
  * @param groups (R) domain or family of each column of the set
+ * @param options `calibration`: of the swarm's run, under every routing
  * @throws AegirError ERR_CONFIG for too many specialists; ERR_ABORTED
  */
 export async function swarmOutcomes(
@@ -66,10 +68,11 @@ export async function swarmOutcomes(
   groups: string[],
   {
     evaluated = "all",
+    calibration = null,
     signal,
     onProgress,
     task = "routings",
-  }: PredictOptions & { evaluated?: Evaluated } = {},
+  }: PredictOptions & { evaluated?: Evaluated; calibration?: Calibration | null } = {},
 ): Promise<Outcomes> {
   const n = swarm.specialists.length;
   checkCount(n);
@@ -93,7 +96,13 @@ export async function swarmOutcomes(
     if (lost >= 0) throw new AegirError("ERR_DATA", `specialist '${swarm.specialists[lost]!.id}' failed`);
     for (const routings of routingsOf(evaluated, z, swarm)) {
       const mask = routingMask(routings, n);
-      const predictions = await complete(swarm, prefix, new Activation(batch.size, n, mask), results);
+      const predictions = await complete(
+        swarm,
+        calibration,
+        prefix,
+        new Activation(batch.size, n, mask),
+        results,
+      );
       for (const [i, row] of batch.rows.entries()) {
         const { label, confidence: sure } = predictions[i]!;
         predicted[routings[i]!]![row] = label;
@@ -182,10 +191,12 @@ export async function aloneOutcomes(
 
 async function complete(
   swarm: SwarmOrchestrator,
+  calibration: Calibration | null,
   ...[prefix, activation, results]: Parameters<SwarmOrchestrator["complete"]>
 ): Promise<Prediction[]> {
   using output = await swarm.complete(prefix, activation, results);
-  return predictionsOf(output.logits.data() as Float32Array, output.logits.shape[1]!);
+  const logits = output.logits.data() as Float32Array;
+  return predictionsOf(calibration ? adjust(logits, calibration) : logits, output.logits.shape[1]!);
 }
 
 /** A routing a row as (rows,n) bits. */

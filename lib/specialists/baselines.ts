@@ -59,7 +59,7 @@ export async function trainBaselines(
   ];
   if (!cpa) return baselines;
   const others = [{ name: cpa.task, train: withoutHeldOutSites(cpa, dataset) }];
-  const settings = { ...features, folds: 0, readOwn: false, places: false };
+  const settings = { ...features, folds: 0, readOwn: false, places: false, formats: false };
   const stacked = await timed(() =>
     trainStackedSpecialist({ ...data, validation, others }, settings, running),
   );

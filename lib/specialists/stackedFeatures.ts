@@ -1,7 +1,8 @@
 import type { ColumnRef, Table } from "../data/types.js";
+import type { FormatFeatures } from "./formatFeatures.js";
 import type { Extractor, LinearSpecialist } from "./linearSpecialist.js";
 import type { NgramFeatures } from "./ngramFeatures.js";
-import { besides, SparseBuilder, type SparseRows } from "./sparse.js";
+import { besides, SparseBuilder, type SparseRows, scaled } from "./sparse.js";
 
 /** A classifier of columns whose answers are features of another. */
 export interface Reader {
@@ -10,30 +11,39 @@ export interface Reader {
   of(ref: ColumnRef): LinearSpecialist;
 }
 
+export interface StackedParts {
+  ngrams: NgramFeatures;
+  /** Null: how a column is written is no feature. */
+  formats: FormatFeatures | null;
+  readers: readonly Reader[];
+  /** Length of what a reader says, the column's own n-grams having length 1. */
+  readerLength: number;
+  /** The column's place and the number of columns are features. */
+  places: boolean;
+}
+
 /** Places, and numbers of columns, that are told apart. */
 const PLACES = 12;
 /** Length of the block of a column's place, the others' being 1. */
 const PLACE_LENGTH = Math.SQRT1_2;
 
 /**
- * n-grams; of every reader two blocks of length 1, the square roots of its probabilities of the column, and of the other columns of the table on
+ * n-grams; formats; of every reader two blocks, the square roots of its probabilities of the column, and of the other columns of the table on
  * average; and the column's place in its table with the number of columns there.
  */
 export class StackedFeatures implements Extractor {
   readonly kind = "stacked";
 
   constructor(
-    readonly ngrams: NgramFeatures,
-    readonly readers: readonly Reader[],
-    /** The column's place and the number of columns are features. */
-    readonly places: boolean,
+    readonly parts: StackedParts,
     readonly options: object = {},
     private readonly stored: () => Record<string, Int32Array | Float32Array> = () => ({}),
   ) {}
 
   get columns(): number {
-    const read = this.readers.reduce((sum, { labels }) => sum + 2 * labels.length, 0);
-    return this.ngrams.columns + read + (this.places ? 2 * PLACES : 0);
+    const { ngrams, formats, readers, places } = this.parts;
+    const read = readers.reduce((sum, { labels }) => sum + 2 * labels.length, 0);
+    return ngrams.columns + (formats?.columns ?? 0) + read + (places ? 2 * PLACES : 0);
   }
 
   tensors(): Record<string, Int32Array | Float32Array> {
@@ -41,8 +51,13 @@ export class StackedFeatures implements Extractor {
   }
 
   transform(refs: readonly ColumnRef[]): SparseRows {
-    const read = this.readers.flatMap((reader) => readerBlocks(reader, refs));
-    return besides([this.ngrams.transform(refs), ...read, ...(this.places ? [placeBlock(refs)] : [])]);
+    const { ngrams, formats, readers, readerLength, places } = this.parts;
+    return besides([
+      ngrams.transform(refs),
+      ...(formats ? [formats.transform(refs)] : []),
+      ...readers.flatMap((reader) => readerBlocks(reader, refs)).map((block) => scaled(block, readerLength)),
+      ...(places ? [placeBlock(refs)] : []),
+    ]);
   }
 }
 

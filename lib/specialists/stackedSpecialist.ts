@@ -2,11 +2,12 @@ import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { siteOf } from "../data/sotab.js";
 import type { ColumnRef } from "../data/types.js";
+import { FormatFeatures } from "./formatFeatures.js";
 import { LinearSpecialist } from "./linearSpecialist.js";
 import { type LabelledRef, type LinearData, labelsOf, type Running, trainLinear } from "./linearTraining.js";
 import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
 import { ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
-import { type Reader, StackedFeatures } from "./stackedFeatures.js";
+import { type Reader, StackedFeatures, type StackedParts } from "./stackedFeatures.js";
 
 export const stackedSpecialistOptions = z.strictObject({
   ...ngramSpecialistOptions.shape,
@@ -14,6 +15,12 @@ export const stackedSpecialistOptions = z.strictObject({
     .boolean()
     .default(true)
     .describe("stacked: read a column's place in its table and the number of columns"),
+  formats: z.boolean().default(true).describe("stacked: read how a column is written"),
+  readerLength: z
+    .number()
+    .positive()
+    .default(0.5)
+    .describe("stacked: length of what each of the models says, the column's own n-grams having length 1"),
   readOwn: z.boolean().default(true).describe("stacked: read what an n-gram model of the same task says"),
 });
 export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;
@@ -32,7 +39,7 @@ export interface StackedData extends LinearData {
 const SITE_FOLDS = 5;
 
 /**
- * Stacked generalisation (Wolpert 1992): a linear classifier over n-grams and over what n-gram models of the same task and of other tasks
+ * Stacked generalisation (Wolpert 1992): a linear classifier over n-grams, formats and what n-gram models of the same task and of other tasks
  * say of the column and of the other columns of its table.
  * @throws AegirError ERR_CONFIG naming the option; ERR_DATA; ERR_ABORTED
  */
@@ -43,7 +50,7 @@ export async function trainStackedSpecialist(
 ): Promise<LinearSpecialist> {
   const { id = "stacked", ...given } = options;
   const settings = parseOptions("StackedSpecialist options", stackedSpecialistOptions, given);
-  const { readOwn, places, ...ngram } = settings;
+  const { readOwn, places, formats: withFormats, readerLength, ...ngram } = settings;
   const tasks = [
     ...(readOwn ? [{ train: data.train, labels: data.labels, context: settings.context }] : []),
     ...(data.others ?? []).map(({ train }) => ({ train, labels: undefined, context: false })),
@@ -67,17 +74,15 @@ export async function trainStackedSpecialist(
     readers.push(new FoldedReader(models, foldOf));
   }
   const ngrams = NgramFeatures.fit(data.train, ngram).features;
-  const learning = new StackedFeatures(ngrams, readers, places);
+  const formats = withFormats ? FormatFeatures.fit(data.train) : null;
+  const learning = new StackedFeatures({ ngrams, formats, readers, readerLength, places });
   const rows = learning.transform(data.train);
   const { learned } = await trainLinear(id, learning, rows, data, settings, {
     signal: running.signal,
     onProgress: progress,
   });
-  const whole = stackedFeatures(
-    ngrams,
-    readers.map(({ whole }) => whole),
-    places,
-  );
+  const models = readers.map(({ whole }) => whole);
+  const whole = stackedFeatures({ ngrams, formats, models, readerLength, places });
   return new LinearSpecialist(id, whole, learned);
 }
 
@@ -86,7 +91,7 @@ export function restoreStacked(
   options: object,
   take: (name: string) => Int32Array | Float32Array,
 ): StackedFeatures {
-  const { places, ngrams, readers } = options as StoredOptions;
+  const { places, formats: written = false, readerLength = 1, ngrams, readers } = options as StoredOptions;
   const features = (of: FeatureOptions, prefix: string) =>
     NgramFeatures.restore(of, (name) => take(`${prefix}.${name}`));
   const models = readers.map(({ labels, options: of }, i) => {
@@ -96,23 +101,30 @@ export function restoreStacked(
     const learned = { labels, weight, bias, logPrior: new Float32Array(bias.length), tau: 0 };
     return new LinearSpecialist(prefix, features(of, prefix), { ...learned, held: new Map() });
   });
-  return stackedFeatures(features(ngrams, "ngrams"), models, places);
+  const formats = written ? new FormatFeatures(take("formats.deviation") as Float32Array) : null;
+  return stackedFeatures({ ngrams: features(ngrams, "ngrams"), formats, models, readerLength, places });
 }
 
 interface StoredOptions {
   places: boolean;
+  /** Absent in runs older than it: false. */
+  formats?: boolean;
+  /** Absent in runs older than it: 1. */
+  readerLength?: number;
   ngrams: FeatureOptions;
   readers: { labels: readonly string[]; options: FeatureOptions }[];
 }
 
 /** With models that read any column, and with what is stored of them. */
-function stackedFeatures(
-  ngrams: NgramFeatures,
-  models: readonly LinearSpecialist[],
-  places: boolean,
-): StackedFeatures {
+function stackedFeatures({
+  models,
+  ...parts
+}: Omit<StackedParts, "readers"> & { models: readonly LinearSpecialist[] }): StackedFeatures {
+  const { ngrams, formats, readerLength, places } = parts;
   const options: StoredOptions = {
     places,
+    formats: formats !== null,
+    readerLength,
     ngrams: ngrams.options,
     readers: models.map(({ labels, extractor }) => ({
       labels,
@@ -120,7 +132,11 @@ function stackedFeatures(
     })),
   };
   const tensors = () => {
-    const all = new Map(Object.entries(named("ngrams", ngrams.tensors())));
+    const first = {
+      ...named("ngrams", ngrams.tensors()),
+      ...(formats && named("formats", formats.tensors())),
+    };
+    const all = new Map(Object.entries(first));
     for (const [i, { extractor, learned }] of models.entries()) {
       const { weight, bias } = learned;
       for (const [name, values] of Object.entries(
@@ -131,7 +147,7 @@ function stackedFeatures(
     return Object.fromEntries(all);
   };
   const readers = models.map((model) => ({ labels: model.labels, of: () => model }));
-  return new StackedFeatures(ngrams, readers, places, options, tensors);
+  return new StackedFeatures({ ...parts, readers }, options, tensors);
 }
 
 function named<T>(prefix: string, values: Record<string, T>): Record<string, T> {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { siteOf, withoutExtension } from "../data/sotab.js";
+import { holdOutSites } from "../data/split.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { labelledRefs } from "../specialists/index.js";
@@ -9,6 +10,7 @@ import { type DataSource, openTables } from "./dataSource.js";
 import { defined } from "./defined.js";
 import { trainableLabels } from "./examples.js";
 import { type Head, meanProbabilities } from "./heads.js";
+import { checkHeldOut } from "./heldOut.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
 
 export const distillOptions = z.strictObject({
@@ -47,8 +49,9 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { teachers, unlabelled = [], softShare, temperature, ...rest } = run;
   const given = defined({ softShare, temperature });
   const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
-  const { dataset, signal, onProgress } = rest;
-  checkTeachers(teachers, dataset);
+  const { dataset: all, holdOut, signal, onProgress } = rest;
+  const dataset = holdOut === undefined ? all : holdOutSites(all, holdOut).seen;
+  checkTeachers(teachers, dataset, holdOut);
   const found = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
   const columns = found.length > 0 ? found : labelledRefs(dataset, "train");
   const probabilities = await meanProbabilities(teachers, columns, {
@@ -65,11 +68,12 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   return trainSupervised({ ...rest, soft: { columns, probabilities, share, source } });
 }
 
-function checkTeachers(teachers: readonly Head[], dataset: Dataset): void {
+function checkTeachers(teachers: readonly Head[], dataset: Dataset, holdOut: number | undefined): void {
   const labels = trainableLabels(dataset);
   if (teachers.length === 0)
     throw new AegirError("ERR_CONFIG", "distill.teachers: expected at least one, got none");
-  for (const { dir, task, labels: known } of teachers) {
+  for (const { dir, task, labels: known, config } of teachers) {
+    checkHeldOut(config, holdOut, "distill.teachers");
     if (task !== dataset.task)
       throw new AegirError(
         "ERR_CONFIG",

@@ -48,7 +48,7 @@ export interface SwarmEvaluation extends Evaluation {
 export interface SwarmEvaluationOptions extends EvaluateOptions {
   /** Also score all-on, all-off and the learned routing shuffled over the columns; default true. */
   controls?: boolean;
-  /** Of its run; changes confidences alone. */
+  /** Of its run. */
   calibration?: Calibration | null;
   /** Permutations whose scores are averaged. */
   shuffles?: number;
@@ -87,7 +87,9 @@ export async function evaluateSwarm(
       activationRate: named(ids, activationRates(mask, n)),
       activationByDomain: byDomain(set, mask, ids),
       criticalPath: meanCriticalPath(timings),
-      controls: controls ? await scoreControls(swarm, set, mask, shuffles, seed, options) : {},
+      controls: controls
+        ? await scoreControls(swarm, set, mask, { shuffles, seed, calibration, ...options })
+        : {},
     },
   };
 }
@@ -96,9 +98,12 @@ async function scoreControls(
   swarm: SwarmOrchestrator,
   set: EvaluationSet,
   mask: Uint8Array,
-  shuffles: number,
-  seed: number,
-  options: PredictOptions,
+  {
+    shuffles,
+    seed,
+    calibration,
+    ...options
+  }: PredictOptions & { shuffles: number; seed: number; calibration: Calibration | null },
 ): Promise<Record<Control, ControlScore>> {
   const n = swarm.specialists.length;
   const batches = [...evaluationBatches(set.examples, { rows: options.rows ?? 64 })];
@@ -109,7 +114,7 @@ async function scoreControls(
   });
   const score = async (routing: Uint8Array): Promise<ControlScore> => {
     const logitsOf = swarmLogits(swarm, { cache, routing: (batch) => gather(routing, batch, n) });
-    const { microF1, macroF1 } = await evaluate(logitsOf, set, options);
+    const { microF1, macroF1 } = await evaluate(calibrated(logitsOf, calibration), set, options);
     return { microF1, macroF1, activation: mean(activationRates(routing, n)) };
   };
   const random = new Random(seed, "shuffled routing");

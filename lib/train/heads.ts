@@ -7,6 +7,8 @@ import { columnSerialiser } from "./specialistRun.js";
 
 /** Whatever says of a column how probable each label is: a loaded run, or a specialist that is no run. */
 export type Head = Pick<LoadedRun, "task" | "labels" | "serialiser" | "logitsOf"> & {
+  /** Of a run. */
+  config?: LoadedRun["config"];
   /** Its run folder, or what else it is called in messages and records. */
   dir: string;
 };

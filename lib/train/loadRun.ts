@@ -27,7 +27,7 @@ export interface LoadedRun extends Disposable {
   swarm: SwarmOrchestrator | null;
   /** Calibrated where the run is. */
   logitsOf: LogitsOf;
-  /** Chosen on validation by the training; null: none. Of a swarm the temperature alone. */
+  /** Chosen on validation by the training; null: none. */
   calibration: Calibration | null;
   /** Batches that are worth having under way at a time. */
   concurrency: number;

@@ -51,6 +51,16 @@ export function loopOptions(defaults: LoopDefaults) {
 }
 
 /** Of the trainings that label columns. */
+export const holdOut = z
+  .number()
+  .gt(0)
+  .lt(1)
+  .optional()
+  .describe(
+    "share of the training sites to leave out and judge by: for the stand-ins, primary and fusion of a swarm (--learn-from held-out)",
+  );
+
+/** Of the trainings that label columns. */
 export const labelSmoothing = z
   .number()
   .min(0)

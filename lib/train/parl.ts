@@ -1,17 +1,25 @@
+import { resolve } from "node:path";
 import { parseOptions } from "../config.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import { learnFromValidation } from "../data/split.js";
+import { holdOutSites, learnFromValidation } from "../data/split.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
-import { ColumnSpecialist, type SwarmOrchestrator } from "../swarm/index.js";
+import {
+  ColumnSpecialist,
+  FrozenSpecialist,
+  type Specialist,
+  type SwarmOrchestrator,
+} from "../swarm/index.js";
 import { saveAbstention } from "./abstention.js";
 import { type Calibration, saveCalibration } from "./calibration.js";
 import { ColumnModelSpecialist } from "./columnModel.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
+import { checkHeldOut } from "./heldOut.js";
+import type { LoadedRun } from "./loadRun.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
@@ -21,12 +29,13 @@ import {
   inTodaysOptions,
   openRun,
   type RunConfig,
+  readRunConfig,
   recordedRun,
   SPECIALIST_ID,
   startingRun,
 } from "./runFolder.js";
 import { SharedCaches } from "./sharedCaches.js";
-import { type AnswerOptions, SpecialistAnswers } from "./specialistAnswers.js";
+import { type AnswerOptions, type Asked, SpecialistAnswers } from "./specialistAnswers.js";
 import { buildSwarm, checkStorable, initialiseSwarm, saveSpecialists, swarmConfig } from "./swarmRun.js";
 import { Scope } from "./tensors.js";
 import { TrainingBatches } from "./trainingBatches.js";
@@ -44,6 +53,11 @@ export interface ParlRun extends ParlOptions, TrainingRun {
   dataset: Dataset;
   /** Models, frozen by the training, stay the caller's to dispose (column-wise ones encode columns by themselves); or specialists that read columns. */
   specialists: (SpecialistSource | ColumnSpecialist)[];
+  /**
+   * With `learnFrom: "held-out"`, of specialists that are trained on all columns: runs of the same training with `holdOut`, by the specialist's
+   * id. They answer in its place on the columns that are learnt from, and are no part of the swarm; outputs alone are fused then.
+   */
+  standIns?: Readonly<Record<string, LoadedRun>>;
   /** Geometry of the primary; absent: that of the first specialist that is a model, "tiny" where none is. */
   model?: Omit<AnnotatorOptions, "labels" | "numLabels">;
   /** Absent: that of the first specialist that is a model. */
@@ -72,7 +86,7 @@ export interface TrainedSwarm extends Disposable {
  * @throws AegirError ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT before anything is written; ERR_ABORTED after saving
  */
 export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
-  const { dataset, model, serialise, out, resume, init, task, dataSource, ...rest } = run;
+  const { dataset, model, serialise, out, resume, init, task, dataSource, standIns = {}, ...rest } = run;
   const { specialists: _, signal, onProgress, onWarning, caches, freshRouter, ...given } = rest;
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
@@ -87,10 +101,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   checkForm(model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";
-  const { learnFrom, seed } = options;
-  const columns =
-    learnFrom === "train" ? dataset : learnFromValidation(dataset, seed, learnFrom === "validation-rest");
-  const data = await prepare(columns, labels, serialiser, options);
+  const teaching = await standingIn(specialists, standIns, labels, options, init);
+  const data = await prepare(columnsToLearn(dataset, options), labels, serialiser, options);
   const geometry = { ...(model ?? recorded?.model ?? first?.model.options ?? { preset: "tiny" }), labels };
   using cleanup = new Scope();
   const parts = buildSwarm(specialists, geometry, options, name);
@@ -107,14 +119,15 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
         init: init ?? null,
         data: dataSource ?? null,
         swarm: swarmConfig(parts.swarm),
+        ...(Object.keys(standIns).length > 0 ? { standIns: foldersOf(standIns) } : {}),
       };
       await openRun(out, config, recorded && inTodaysOptions(recorded, parlOptions));
       if (!recorded) await saveSpecialists(out, specialists, dataset.task);
     }
     const own = caches ?? cleanup.keep(new SharedCaches());
-    const answers = (examples: EncodedExample[] | null, what: string) =>
-      specialistAnswers(parts.swarm, examples, own, what, {
-        stages: caches ? undefined : parts.swarm.specialistStages,
+    const answers = (asked: Asked, examples: EncodedExample[] | null, what: string) =>
+      specialistAnswers(asked, examples, own, what, {
+        stages: caches ? undefined : asked.specialistStages,
         timeoutMs: options.specialistTimeout * 1000,
         maxBytes: options.cacheBytes / specialists.length,
         rows: options.batchRows,
@@ -123,8 +136,9 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
         onProgress,
         onFailure: onWarning,
       });
-    const held = await answers(data.validation, "specialists on validation");
-    const train = await answers(options.augment ? null : data.examples, "specialists on training");
+    const held = await answers(parts.swarm, data.validation, "specialists on validation");
+    const learnt = options.augment ? null : data.examples;
+    const train = await answers(teaching(parts.swarm), learnt, "specialists on training");
     const trainee = cleanup.keep(new ParlTrainee(parts.swarm, { ...data, train, held }, options, onWarning));
     const outcome = await runLoop(trainee, {
       task: name,
@@ -173,6 +187,65 @@ function checkSources(
   }
 }
 
+function columnsToLearn(dataset: Dataset, { learnFrom, holdOut, seed }: ParlSettings): Dataset {
+  if (learnFrom === "train") return dataset;
+  return learnFrom === "validation"
+    ? learnFromValidation(dataset, seed)
+    : holdOutSites(dataset, holdOut!).held;
+}
+
+/**
+ * Which specialists answer on the columns that are learnt from.
+ * @throws AegirError ERR_CONFIG where what answers there, or the primary, has seen them
+ */
+async function standingIn(
+  specialists: readonly (SpecialistSource | ColumnSpecialist)[],
+  standIns: NonNullable<ParlRun["standIns"]>,
+  labels: readonly string[],
+  { learnFrom, holdOut, fuse }: ParlSettings,
+  init: string | undefined,
+): Promise<(swarm: Asked) => Asked> {
+  const config = (message: string) => new AegirError("ERR_CONFIG", `trainParl.${message}`);
+  const names = Object.keys(standIns);
+  if ((learnFrom === "held-out") !== (holdOut !== undefined)) {
+    throw config(
+      `holdOut: was ${holdOut}, with learnFrom ${learnFrom}; give the share of the sites that was held out together with learnFrom held-out`,
+    );
+  }
+  if (learnFrom === "held-out" && init !== undefined)
+    checkHeldOut(await readRunConfig(init), holdOut, "trainParl.init");
+  if (names.length === 0) return (swarm) => swarm;
+  if (learnFrom !== "held-out") throw config(`standIns: learnFrom was ${learnFrom}, expected held-out`);
+  if (fuse !== "outputs") {
+    throw config(
+      `standIns: fuse was ${fuse}, expected outputs: states of one model mean nothing to what was fitted to another's`,
+    );
+  }
+  const frozen = new Map<string, Specialist>();
+  for (const [id, run] of Object.entries(standIns)) {
+    const of = specialists.find((specialist) => specialist.id === id);
+    if (!of)
+      throw config(
+        `standIns: no specialist is called '${id}'; they are ${specialists.map((s) => s.id).join(", ")}`,
+      );
+    checkHeldOut(run.config, holdOut, `trainParl.standIns '${id}'`);
+    const own = of instanceof ColumnSpecialist ? of.labels : of.model.labels;
+    if (own.length !== run.labels.length || own.some((label, i) => run.labels[i] !== label))
+      throw config(`standIns '${id}': knows other labels than the specialist`);
+    const { model, serialiser, calibration } = run;
+    const source = run.specialist ?? columnReader({ id, model: model!, serialiser, calibration });
+    frozen.set(id, source instanceof ColumnSpecialist ? source : new FrozenSpecialist(source.model, { id }));
+  }
+  return ({ specialists: own, specialistStages }) => ({
+    specialists: own.map((specialist) => frozen.get(specialist.id) ?? specialist),
+    specialistStages,
+  });
+}
+
+function foldersOf(standIns: NonNullable<ParlRun["standIns"]>) {
+  return Object.entries(standIns).map(([id, { dir }]) => ({ id, run: resolve(dir) }));
+}
+
 /** A column-wise model encodes the columns itself: it cannot read the primary's tokens. */
 function columnReader(source: SpecialistSource | ColumnSpecialist): SpecialistSource | ColumnSpecialist {
   if (source instanceof ColumnSpecialist || !source.model.options.columns) return source;
@@ -213,13 +286,13 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
 
 /** @param examples null: the specialists run at every batch */
 function specialistAnswers(
-  swarm: SwarmOrchestrator,
+  asked: Asked,
   examples: EncodedExample[] | null,
   caches: SharedCaches,
   key: string,
   { stages, ...options }: AnswerOptions & { stages: readonly (readonly number[])[] | undefined },
 ): Promise<SpecialistAnswers> {
   return examples === null
-    ? Promise.resolve(SpecialistAnswers.live(swarm, options))
-    : SpecialistAnswers.cached(swarm, examples, caches, key, stages, options);
+    ? Promise.resolve(SpecialistAnswers.live(asked, options))
+    : SpecialistAnswers.cached(asked, examples, caches, key, stages, options);
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { AegirError } from "../errors.js";
-import { count, keptWeights, labelSmoothing, loopOptions } from "./loopOptions.js";
+import { count, holdOut, keptWeights, labelSmoothing, loopOptions } from "./loopOptions.js";
 
 const share = z.number().min(0).max(1);
 
@@ -163,11 +163,12 @@ export const parlOptions = z.strictObject({
     ),
   freezePrimary: z.boolean().default(false).describe("train the router alone, from the run in init"),
   learnFrom: z
-    .enum(["train", "validation", "validation-rest"])
+    .enum(["train", "held-out", "validation"])
     .default("train")
     .describe(
-      "columns to learn on: training ones, or half of the validation sites, judged by the other half (or the other way round), for specialists that know the training columns by heart",
+      "columns to learn on: all training ones; those that holdOut kept back from the specialists or their stand-ins; or half of the validation sites, judged by the other half, for specialists that know all training columns by heart",
     ),
+  holdOut,
   augment: z
     .boolean()
     .default(false)

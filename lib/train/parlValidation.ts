@@ -41,8 +41,8 @@ export class SwarmValidation {
   }
 
   /**
-   * The temperature of the present weights, and the threshold on confidence that it gives: null where none was asked for, or none reaches
-   * the share. The prior stays in: specialists have adjusted theirs.
+   * Power of the prior and temperature of the present weights, and the threshold on confidence that they give: null where none was asked for,
+   * or none reaches the share.
    * @param counts training columns of each class
    */
   async calibrated(
@@ -50,7 +50,7 @@ export class SwarmValidation {
   ): Promise<{ calibration: Calibration; abstention: Abstention | null }> {
     const { logits } = await this.said();
     const truth = this.examples.map(({ label }) => label);
-    const calibration = calibrate(logits, truth, counts, [0]);
+    const calibration = calibrate(logits, truth, counts);
     const predictions = predictionsOf(adjust(logits, calibration), counts.length);
     return { calibration, abstention: this.calibrate(predictions) };
   }

@@ -36,6 +36,8 @@ export interface RunConfig {
   /** Where the data came from, for people and for the commands; null: given in memory. */
   data: { [key: string]: MetricValue } | null;
   swarm?: { [key: string]: MetricValue };
+  /** Swarms that learnt on held-out sites: the runs that answered there in place of specialists. */
+  standIns?: { id: string; run: string }[];
   /** The label of training columns that are of no type, as the default model has it. */
   none?: string;
   /** Distilled models: the runs that taught, the folders of unlabelled tables, and the share of steps that learn from them. */
@@ -64,6 +66,7 @@ const configSchema = z.looseObject({
   init: z.string().nullable(),
   data: z.looseObject({}).nullable(),
   none: z.string().optional(),
+  standIns: z.array(z.object({ id: z.string(), run: z.string() })).optional(),
   swarm: z
     .looseObject({
       specialists: z.array(z.string().regex(SPECIALIST_ID)),

@@ -31,6 +31,9 @@ export interface AnswerOptions extends Pick<CacheOptions, "maxBytes" | "signal">
   onFailure?: (message: string) => void;
 }
 
+/** The specialists that answer, and the stages whose states are wanted of each. */
+export type Asked = Pick<SwarmOrchestrator, "specialists" | "specialistStages">;
+
 type Inputs = Parameters<AegirForColumnAnnotation["forward"]>[0];
 
 /**
@@ -43,15 +46,15 @@ export class SpecialistAnswers {
   private readonly reported = new Set<number>();
 
   private constructor(
-    private readonly swarm: SwarmOrchestrator,
+    private readonly asked: Asked,
     /** Per specialist; "broken": it failed while its cache was filled. */
     private readonly caches: readonly (SpecialistCache | "broken")[] | null,
     private readonly options: AnswerOptions,
   ) {}
 
   /** Runs at every batch: for examples that change. */
-  static live(swarm: SwarmOrchestrator, options: AnswerOptions): SpecialistAnswers {
-    return new SpecialistAnswers(swarm, null, options);
+  static live(asked: Asked, options: AnswerOptions): SpecialistAnswers {
+    return new SpecialistAnswers(asked, null, options);
   }
 
   /**
@@ -61,19 +64,19 @@ export class SpecialistAnswers {
    * @throws AegirError ERR_ABORTED; the first specialist's error where all fail
    */
   static async cached(
-    swarm: SwarmOrchestrator,
+    asked: Asked,
     examples: EncodedExample[],
     caches: SharedCaches,
     key: string,
     stages: readonly (readonly number[])[] | undefined,
     options: AnswerOptions,
   ): Promise<SpecialistAnswers> {
-    const { specialists } = swarm;
+    const { specialists } = asked;
     const batches = [...evaluationBatches(examples, { rows: options.rows })];
     const meter = new Meter(options.task, examples.length * specialists.length, options.onProgress);
     const filled: (SpecialistCache | "broken")[] = [];
     const errors: unknown[] = [];
-    const answers = new SpecialistAnswers(swarm, filled, options);
+    const answers = new SpecialistAnswers(asked, filled, options);
     for (const [n, specialist] of specialists.entries()) {
       const fill = () =>
         fillCache(specialist, batches, stages?.[n], options, (done) => {
@@ -104,7 +107,7 @@ export class SpecialistAnswers {
 
   /** @param scope frees what had to be run */
   async of(batch: Batch, inputs: Inputs, scope: Scope): Promise<Answers> {
-    const { specialists } = this.swarm;
+    const { specialists } = this.asked;
     const found = await Promise.all(
       specialists.map((specialist, n) => this.one(specialist, n, batch, inputs, scope)),
     );
@@ -135,7 +138,7 @@ export class SpecialistAnswers {
     const { signal, timeoutMs } = this.options;
     try {
       const output = await answered(timeoutMs, () =>
-        specialist.forward(inputs, { signal, stages: this.swarm.specialistStages[index] }),
+        specialist.forward(inputs, { signal, stages: this.asked.specialistStages[index] }),
       );
       const positions = Int32Array.from({ length: batch.size }, (_, row) => row);
       const { dispose } = output;
@@ -153,7 +156,7 @@ export class SpecialistAnswers {
   private report(index: number, error: unknown): void {
     if (this.reported.has(index)) return;
     this.reported.add(index);
-    const { id } = this.swarm.specialists[index]!;
+    const { id } = this.asked.specialists[index]!;
     this.options.onFailure?.(
       `specialist '${id}' failed (${messageOf(error)}); rows that activate it count as unfinished and go on without it`,
     );

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { Serialiser } from "../data/serialise.js";
+import { holdOutSites } from "../data/split.js";
 import type { Dataset, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { TensorData } from "../native/contract.js";
@@ -24,6 +25,8 @@ export interface SpecialistTraining {
   /** Of kind "stacked": labels of other tasks that are read too. Their tables of sites that `dataset` is validated or tested on are left out. */
   others?: readonly Dataset[];
   dataSource?: RunConfig["data"];
+  /** Share of the training sites to leave out and judge by, as of the other trainings. */
+  holdOut?: number;
   /** Options of the kind, as `trainNgramSpecialist` and `trainFormatSpecialist` take them. */
   options?: object;
   /** Run folder; absent: nothing is written. */
@@ -42,7 +45,8 @@ export function columnSerialiser(): Serialiser {
  * @throws AegirError ERR_CONFIG, ERR_DATA before anything is written; ERR_ABORTED
  */
 export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSpecialist> {
-  const { kind, dataset, others = [], options = {}, out, signal, onProgress } = run;
+  const { kind, others = [], holdOut, out, signal, onProgress } = run;
+  const dataset = holdOut === undefined ? run.dataset : holdOutSites(run.dataset, holdOut).seen;
   if (others.length > 0 && kind !== "stacked") {
     throw new AegirError(
       "ERR_CONFIG",
@@ -64,12 +68,15 @@ export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSp
     meter ??= new Meter(`${kind} fits`, total, onProgress);
     meter.report(done);
   };
-  const specialist = await SPECIALIST_KINDS[kind].train(data, defined(options), {
+  const specialist = await SPECIALIST_KINDS[kind].train(data, defined(run.options ?? {}), {
     signal,
     onProgress: progress,
   });
   if (out !== undefined)
-    await saveSpecialist(out, specialist, dataset.task, { options, data: run.dataSource ?? null });
+    await saveSpecialist(out, specialist, dataset.task, {
+      options: { ...run.options, ...defined({ holdOut }) },
+      data: run.dataSource ?? null,
+    });
   return specialist;
 }
 

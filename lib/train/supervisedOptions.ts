@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, keptWeights, labelSmoothing, loopOptions } from "./loopOptions.js";
+import { count, holdOut, keptWeights, labelSmoothing, loopOptions } from "./loopOptions.js";
 
 export const supervisedOptions = z.strictObject({
   ...loopOptions({
@@ -19,6 +19,7 @@ export const supervisedOptions = z.strictObject({
   decay: z.enum(["cosine", "linear"]).default("cosine").describe("of the learning rate after the warm-up"),
   beta2: z.number().min(0).lt(1).default(0.99).describe("of AdamW: memory of the squared gradient"),
   labelSmoothing,
+  holdOut,
   ownWeight: z
     .number()
     .min(0)

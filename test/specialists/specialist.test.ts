@@ -259,13 +259,13 @@ describe("a stacked specialist", () => {
     const { cta, other } = twoTasks();
     const train = labelledRefs(cta, "train");
     const others = [{ name: "other", train: labelledRefs(other, "train") }];
-    const seen = await trainStackedSpecialist({ train, others }, { places: false });
+    const seen = await trainStackedSpecialist({ train, others }, { places: false, formats: false });
     const features = seen.extractor as StackedFeatures;
-    expect(features.readers.map(({ labels }) => labels)).toEqual([
+    expect(features.parts.readers.map(({ labels }) => labels)).toEqual([
       ["book/name", "film/name"],
       ["book", "film"],
     ]);
-    expect(new Set(train.map((ref) => features.readers[0]!.of(ref))).size).toBe(1);
-    expect(features.columns).toBe(features.ngrams.columns + 2 * 4);
+    expect(new Set(train.map((ref) => features.parts.readers[0]!.of(ref))).size).toBe(1);
+    expect(features.columns).toBe(features.parts.ngrams.columns + 2 * 4);
   });
 });

@@ -16,10 +16,11 @@ export interface Study {
   unlabelled: readonly DataSource[];
   /** Folder of its runs. */
   dir: string;
-  /** Folder of the linear specialists' runs, which seeds share. */
+  /** Folder of the linear specialists' runs, which seeds share, and of those that stand in for them where sites are held out. */
   specialists: string;
-  /** The run that teaches as "labels", where that is not the study's own. */
-  labelsRun?: string;
+  standIns: string;
+  /** Folder of the arms' runs that teach, where that is not `dir`. */
+  whole?: string;
 }
 
 /** A system that is trained once a seed and leaves a run in `<study.dir>/<id>`, by which it is scored unless it has `answers`. */
@@ -30,8 +31,11 @@ export interface Arm {
   saw: (plan: LearnPlan) => string;
   /** Arms whose runs it reads. */
   needs: (plan: LearnPlan) => string[];
-  /** Linear specialists that it reads. */
+  /** Linear specialists that it reads, and those of which it reads the stand-ins. */
   specialists: (plan: LearnPlan) => string[];
+  standIns?: (plan: LearnPlan) => string[];
+  /** Trained for other arms alone: no line of the report. */
+  means?: true;
   /** Whether it is trained on parts of the labels too. */
   onCurve: boolean;
   steps: (plan: LearnPlan) => number;

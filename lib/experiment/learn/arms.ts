@@ -6,7 +6,7 @@ import { trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
 import { type Arm, runSettings, type Study } from "./arm.js";
-import { sameLabels } from "./sameLabelsArm.js";
+import type { LearnPlan, TeacherName } from "./plan.js";
 import { swarm } from "./swarmArm.js";
 
 const labels: Arm = {
@@ -29,28 +29,71 @@ const distilled: Arm = {
   title: "net, distilled",
   saw: ({ teachers }) =>
     `labels, unlabelled columns, teachers ${teachers.join(" + ")}${teachers.includes("stacked") ? " (CPA labels)" : ""}`,
-  needs: ({ teachers }) => (teachers.includes("labels") ? ["labels"] : []),
-  specialists: ({ teachers }) => teachers.filter((name) => name !== "labels"),
+  needs: ({ teachers }) => teachers.filter(isArm),
+  specialists: ({ teachers }) => teachers.filter((name) => !isArm(name)),
   onCurve: true,
   steps: ({ train, distill: { steps } }) => steps ?? train.steps ?? 0,
-  train: async (study, context) => {
-    const { plan, dataset, seed, unlabelled } = study;
-    using scope = new Scope();
-    const teachers = await teachersOf(study, scope);
-    const settings = { ...plan.train, ...plan.distill, ...shared(study, "distilled", context) };
-    (await distill({ ...settings, dataset, seed, teachers, unlabelled })).model.dispose();
+  train: (study, context) =>
+    trainDistilled("distilled", study, study.plan.teachers, study.plan.distill, context),
+};
+
+/** The distilled net's stand-in while a swarm learns. */
+const standIn: Arm = {
+  id: "stand-in",
+  title: "net, distilled, some sites held out",
+  saw: ({ standIn: { holdOut } }) =>
+    `as the distilled net, but for ${Math.round(100 * holdOut)} % of the sites`,
+  means: true,
+  needs: () => [],
+  specialists: () => [],
+  standIns: linearTeachers,
+  onCurve: false,
+  steps: ({ standIn: { steps } }) => steps ?? 0,
+  train: (study, context) => {
+    const { plan, standIns } = study;
+    const settings = { ...plan.distill, ...plan.standIn };
+    return trainDistilled(
+      "stand-in",
+      { ...study, specialists: standIns },
+      linearTeachers(plan),
+      settings,
+      context,
+    );
   },
 };
 
 /** What is trained with every seed. */
-export const ARMS: readonly Arm[] = [labels, distilled, sameLabels, swarm];
+export const ARMS: readonly Arm[] = [labels, distilled, standIn, swarm];
 
-async function teachersOf(study: Study, scope: Scope): Promise<Head[]> {
-  const { plan, cpa, labelsRun = join(study.dir, "labels") } = study;
+/** Teachers that are arms themselves; the others are linear specialists. */
+function isArm(name: TeacherName): name is "labels" | "swarm" {
+  return name === "labels" || name === "swarm";
+}
+
+function linearTeachers({ teachers }: LearnPlan): TeacherName[] {
+  return teachers.filter((name) => !isArm(name));
+}
+
+async function trainDistilled(
+  id: string,
+  study: Study,
+  names: readonly TeacherName[],
+  settings: LearnPlan["distill"],
+  context: CellContext,
+): Promise<void> {
+  const { plan, dataset, seed, unlabelled } = study;
+  using scope = new Scope();
+  const teachers = await teachersOf(study, names, scope);
+  const run = { ...plan.train, ...settings, ...shared(study, id, context) };
+  (await distill({ ...run, dataset, seed, teachers, unlabelled })).model.dispose();
+}
+
+async function teachersOf(study: Study, names: readonly TeacherName[], scope: Scope): Promise<Head[]> {
+  const { cpa, dir, whole = dir } = study;
   const heads: Head[] = [];
-  for (const name of plan.teachers) {
+  for (const name of names) {
     if (name === "stacked" && !cpa) continue;
-    const run = name === "labels" ? labelsRun : join(study.specialists, name);
+    const run = join(isArm(name) ? whole : study.specialists, name);
     heads.push(scope.keep(await loadRun(run, { name })));
   }
   return heads;

@@ -13,10 +13,11 @@ import { withTrainingColumns } from "./subset.js";
 
 /** Seconds that the n-gram baselines take, in steps of a net. */
 const BASELINE_COST = 300;
-/** Key of the linear specialists' part, and name of their folder. */
+/** Keys of the linear specialists' parts, and names of their folders. */
 export const SPECIALISTS = "specialists";
+export const STAND_INS = "stand-ins";
 /** Systems of one run, whose probabilities have a mean. */
-export const ENSEMBLES = ARMS.filter(({ answers }) => !answers);
+export const ENSEMBLES = ARMS.filter(({ answers, means }) => !answers && !means);
 /** Of ablations and the learning curve, which are trained once. */
 export const ONE_SEED = 0;
 
@@ -39,6 +40,7 @@ export class LearnCells {
     const validation = [
       this.baselines("validation"),
       this.specialists(this.study(0), SPECIALISTS, Object.keys(this.plan.specialists)),
+      this.standIns(this.study(0)),
       ...numbers.flatMap((seed) => ARMS.map((arm) => this.arm(arm, this.study(seed), `seed-${seed}`))),
       ...this.ensembles(seeds, "validation"),
       ...this.plan.ablations.map((ablation) => this.ablation(ablation)),
@@ -61,8 +63,10 @@ export class LearnCells {
 
   private study(seed: number): Study {
     const runs = join(this.out, "runs");
-    const [dir, specialists] = [join(runs, `seed-${seed}`), join(runs, SPECIALISTS)];
-    return { plan: this.plan, seed, ...this.data, dir, specialists };
+    const [dir, specialists, standIns] = [`seed-${seed}`, SPECIALISTS, STAND_INS].map((name) =>
+      join(runs, name),
+    );
+    return { plan: this.plan, seed, ...this.data, dir: dir!, specialists: specialists!, standIns: standIns! };
   }
 
   private specialists(study: Study, key: string, names: readonly string[]): Cell {
@@ -71,6 +75,16 @@ export class LearnCells {
       return { specialists: names };
     };
     return this.scoring(key, [], run, BASELINE_COST * names.length);
+  }
+
+  private standIns(study: Study): Cell {
+    const names = Object.keys(this.plan.specialists);
+    const { holdOut } = this.plan.standIn;
+    const run = async (context: CellContext) => {
+      await trainSpecialists(study.standIns, names, { ...study, holdOut }, context);
+      return { specialists: names };
+    };
+    return this.scoring(STAND_INS, [], run, BASELINE_COST * names.length);
   }
 
   private arm(arm: Arm, study: Study, prefix: string): Cell {
@@ -88,7 +102,8 @@ export class LearnCells {
   /** @param own prefix of the specialists' key */
   private needsOf(arm: Arm, plan: LearnPlan, prefix: string, own: string): string[] {
     const specialists = arm.specialists(plan).length > 0 ? [own + SPECIALISTS] : [];
-    return [...specialists, ...arm.needs(plan).map((id) => `${prefix}/${id}`)];
+    const standIns = (arm.standIns?.(plan) ?? []).length > 0 ? [STAND_INS] : [];
+    return [...specialists, ...standIns, ...arm.needs(plan).map((id) => `${prefix}/${id}`)];
   }
 
   private armOnTest(arm: Arm, seed: number): Cell {
@@ -133,8 +148,8 @@ export class LearnCells {
     const arm = ARMS.find(({ id }) => id === of)!;
     const dir = join(this.out, "runs", key);
     const whole = this.study(ONE_SEED);
-    // Taught by the net of labels alone as the plan has it: the change is the student's.
-    const study: Study = { ...whole, plan, dir, labelsRun: join(whole.dir, "labels") };
+    // Taught by nets and swarm as the plan has them: the change is the student's.
+    const study: Study = { ...whole, plan, dir, whole: whole.dir };
     return {
       key,
       needs: this.needsOf(arm, plan, `seed-${ONE_SEED}`, ""),

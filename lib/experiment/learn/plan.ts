@@ -12,8 +12,8 @@ export interface Recipe {
   train: SupervisedOptions;
 }
 
-/** What the distilled model learns from, beside the labels. */
-export type TeacherName = "ngram" | "stacked" | "labels";
+/** What a distilled model learns from, beside the labels. */
+export type TeacherName = "ngram" | "stacked" | "labels" | "swarm";
 
 /** The recipe with one thing changed. */
 export interface Ablation {
@@ -32,6 +32,8 @@ export interface LearnPlan extends Recipe {
   distill: SupervisedOptions & DistillOptions;
   /** "stacked" is left out where there is no CPA data. */
   teachers: TeacherName[];
+  /** Over `distill`, of the net that answers in the distilled one's place while the swarm learns: the held-out sites, and the steps. */
+  standIn: { holdOut: number; steps: number };
   /** Features of the n-gram baselines. */
   ngrams: Omit<NgramSpecialistOptions, "context" | "folds" | "tau">;
   /** Linear specialists, for teaching and for the swarm. */
@@ -60,7 +62,7 @@ const RECIPE = {
     maxTokens: 256,
     maxContext: 8,
     targetCells: 5,
-    cellBytes: 48,
+    cellBytes: 96,
     contextCells: 2,
     contextCellBytes: 24,
   },
@@ -120,6 +122,7 @@ const ABLATIONS: Ablation[] = [
   { name: "no label smoothing", of: "labels", train: { labelSmoothing: 0 } },
   { name: "the teacher as unsure as it is", of: "distilled", distill: { temperature: 1 } },
   { name: "taught by the net on labels too", of: "distilled", teachers: ["ngram", "stacked", "labels"] },
+  { name: "taught by the swarm", of: "distilled", teachers: ["swarm"], distill: { temperature: 1 } },
   { name: "taught by the n-gram specialist alone", of: "distilled", teachers: ["ngram"] },
   { name: "AdamW in place of Muon", of: "distilled", distill: { optimizer: "adamw", lr: 3e-3 } },
 ];
@@ -133,6 +136,7 @@ export function learnPlan(quick: boolean): LearnPlan {
     train: { ...TRAIN, steps: 600 },
     distill: { steps: 2400, softShare: 0.6, temperature: 0.5, optimizer: "muon", lr: 4e-3 },
     teachers: ["ngram", "stacked"],
+    standIn: { holdOut: 1 / 3, steps: 1500 },
     ngrams: {},
     specialists: SPECIALISTS,
     swarm: SWARM,
@@ -148,6 +152,7 @@ function quickPlan(): LearnPlan {
     train: { steps: 12, batchRows: 16, lr: 5e-3, validateEvery: 6, saveEvery: 6 },
     distill: { steps: 16 },
     teachers: ["ngram", "labels"],
+    standIn: { holdOut: 1 / 3, steps: 12 },
     ngrams: { buckets: 4096 },
     specialists: { ngram: { kind: "ngram" }, stacked: { kind: "stacked" } },
     swarm: {

@@ -12,13 +12,15 @@ export interface SpecialistData {
   dataset: Dataset;
   /** What stacked specialists read besides. */
   cpa: Dataset | null;
+  /** Share of the sites to hold out. */
+  holdOut?: number;
 }
 
 /** Trains specialists of the plan by name, each in a run folder `<dir>/<name>`; those that are there stay. */
 export async function trainSpecialists(
   dir: string,
   names: readonly string[],
-  { plan, dataset, cpa }: SpecialistData,
+  { plan, dataset, cpa, holdOut }: SpecialistData,
   { signal, onProgress }: CellContext,
 ): Promise<void> {
   for (const name of names) {
@@ -30,6 +32,6 @@ export async function trainSpecialists(
     const others = kind === "stacked" && cpa ? [cpa] : [];
     // Nothing learns on their training columns: no fits without them are needed.
     const all = { ...(kind === "format" ? {} : plan.ngrams), ...options, folds: 0 };
-    await trainSpecialist({ kind, dataset, others, options: all, out, signal, onProgress });
+    await trainSpecialist({ kind, dataset, others, holdOut, options: all, out, signal, onProgress });
   }
 }

@@ -16,6 +16,7 @@ import {
   ensembleKey,
   ONE_SEED,
   SPECIALISTS,
+  STAND_INS,
 } from "./learnCells.js";
 
 /** The simple baseline that a net has to beat. */
@@ -82,7 +83,7 @@ export interface LearnReport {
   curve: CurvePoint[];
   /** Of the swarms. */
   routings: RoutingRow[];
-  /** Of the simple baseline, and of the last arm's first seed. */
+  /** Of the simple baseline, and of the first seed's swarm. */
   confusions: ConfusionCounts[];
   cpuMinutes: number;
 }
@@ -109,7 +110,7 @@ export function summarise(
     parameters: result.parameters,
     tau: result.tau,
   }));
-  for (const { id, title, saw } of ARMS) {
+  for (const { id, title, saw } of ARMS.filter(({ means }) => !means)) {
     const results = numbers.map((seed) => resultOf(armKey(id, seed, split)));
     const { parameters } = results[0]!;
     const taus = results.map(({ tau }) => tau);
@@ -156,10 +157,10 @@ export function summarise(
   for (const { id, title } of onCurve)
     point(trainColumns, title, resultOf(armKey(id, ONE_SEED, "validation")));
 
-  const last = ARMS.at(-1)!;
+  const swarm = ARMS.find(({ id }) => id === "swarm")!;
   const confusions = [
     { system: `TF-IDF, ${SIMPLE}`, ...baselines(baselinesKey(split))[SIMPLE]! },
-    { system: last.title, ...resultOf(armKey(last.id, 0, split)) },
+    { system: swarm.title, ...resultOf(armKey(swarm.id, 0, split)) },
   ].map(({ system, truth, predicted }) => ({ system, truth, predicted }));
   const cpuSeconds = [...records.values()].reduce((sum, record) => sum + record.cpuSeconds, 0);
   const shared = { data, split, seeds, trainColumns, labels, hard };
@@ -181,7 +182,7 @@ function routingRows(
   });
 }
 
-/** Of an arm, of the arms that it needs, and of the linear specialists where it reads any. */
+/** Of an arm, of the arms that it needs, and of the linear specialists and their stand-ins where it reads any. */
 function minutesWithTeachers(
   records: ReadonlyMap<string, CellRecord>,
   id: string,
@@ -191,8 +192,10 @@ function minutesWithTeachers(
   const arm = ARMS.find((each) => each.id === id)!;
   const minutesOf = (key: string) => records.get(key)!.cpuSeconds / 60;
   const needed = armsNeeded(arm, plan);
-  const linear = needed.some((each) => each.specialists(plan).length > 0) ? minutesOf(SPECIALISTS) : 0;
-  return needed.reduce((sum, each) => sum + minutesOf(armKey(each.id, seed, "validation")), linear);
+  const reads = (of: Arm["standIns"]) => (of?.(plan) ?? []).length > 0;
+  const linear = needed.some(({ specialists }) => reads(specialists)) ? minutesOf(SPECIALISTS) : 0;
+  const held = needed.some(({ standIns }) => reads(standIns)) ? minutesOf(STAND_INS) : 0;
+  return needed.reduce((sum, each) => sum + minutesOf(armKey(each.id, seed, "validation")), linear + held);
 }
 
 function armsNeeded(arm: Arm, plan: LearnExperiment["plan"]): Arm[] {

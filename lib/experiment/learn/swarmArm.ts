@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { Random } from "../../data/random.js";
-import { learnFromValidation } from "../../data/split.js";
 import type { Dataset } from "../../data/types.js";
 import { LinearSpecialist, labelledRefs, parametersOf as linearParameters } from "../../specialists/index.js";
 import type { ColumnSpecialist } from "../../swarm/index.js";
@@ -22,69 +21,54 @@ import {
   ratesOf,
   shuffledRouting,
 } from "../routings.js";
-import type { RoutedAnswers, ScoredSplit, SystemResult } from "./answers.js";
+import type { RoutedAnswers, SystemResult } from "./answers.js";
 import { type Arm, runSettings } from "./arm.js";
-import { HALVES } from "./halves.js";
 
 /**
- * Linear specialists and the distilled net, all frozen, asked by a small primary that reads sequences. Two swarms are trained, each on a half
- * of the validation sites, because the net knows the training columns by heart: a validation column is judged by the swarm that did not learn on
- * its site, the test columns by the first.
+ * Linear specialists and the distilled net, all frozen, asked by a small primary that reads sequences. All of them know their training columns
+ * by heart, so the swarm learns on sites that the primary and a stand-in of every specialist held out.
  */
 export const swarm: Arm = {
   id: "swarm",
   title: "swarm",
   saw: (plan) =>
-    `as its members (${[...Object.keys(plan.specialists), "distilled net"].join(", ")}), half of the validation columns`,
-  needs: () => ["distilled"],
+    `as its members (${[...Object.keys(plan.specialists), "distilled net"].join(", ")}), whose labels it learns on again`,
+  needs: () => ["distilled", "stand-in"],
   specialists: (plan) => Object.keys(plan.specialists),
+  standIns: (plan) => Object.keys(plan.specialists),
   onCurve: false,
   steps: ({ swarm: { primary, parl } }) => (primary.train.steps ?? 0) / 2 + (parl.steps ?? 0),
   async train(study, context) {
-    const { plan, dataset, seed } = study;
+    const { plan, dataset, seed, dir } = study;
     const { primary, parl } = plan.swarm;
-    const own = join(study.dir, "swarm");
-    const first = runSettings(join(own, "primary"), primary, context);
-    (await trainSupervised({ ...primary.train, ...first, dataset, seed })).model.dispose();
+    const { holdOut } = plan.standIn;
+    const init = join(dir, "primary");
+    const first = runSettings(init, primary, context);
+    (await trainSupervised({ ...primary.train, ...first, dataset, seed, holdOut })).model.dispose();
     using scope = new Scope();
     const specialists: ParlRun["specialists"] = [];
-    for (const id of Object.keys(plan.specialists))
+    const standIns: Record<string, LoadedRun> = {};
+    for (const id of Object.keys(plan.specialists)) {
       specialists.push((await loadRun(join(study.specialists, id), { name: id })).specialist!);
-    const { model, serialiser, calibration } = scope.keep(await loadRun(join(study.dir, "distilled")));
+      standIns[id] = await loadRun(join(study.standIns, id), { name: id });
+    }
+    const { model, serialiser, calibration } = scope.keep(await loadRun(join(dir, "distilled")));
     specialists.push({ id: "net", model: model!, serialiser, calibration });
-    for (const learnFrom of HALVES) {
-      const settings = { ...parl, ...runSettings(join(own, learnFrom), primary, context), specialists };
-      const trained = await trainParl({ ...settings, dataset, seed, learnFrom, init: join(own, "primary") });
-      trained[Symbol.dispose]();
-    }
+    standIns.net = scope.keep(await loadRun(join(dir, "stand-in")));
+    const settings = { ...parl, ...runSettings(join(dir, "swarm"), primary, context) };
+    const learning = { learnFrom: "held-out", holdOut, specialists, standIns } as const;
+    (await trainParl({ ...settings, ...learning, dataset, seed, init }))[Symbol.dispose]();
   },
-  async answers(study, split, context) {
-    const { dataset, seed } = study;
-    const own = join(study.dir, "swarm");
-    const parts: Outcomes[] = [];
-    // Both swarms have the same specialists and sizes.
-    let costs: { times: number[]; parameters: number } | undefined;
-    for (const learnFrom of split === "test" ? HALVES.slice(0, 1) : HALVES) {
-      using run = await loadRun(join(own, learnFrom));
-      const judged = learnFromValidation(dataset, seed, learnFrom === "validation-rest");
-      parts.push(await outcomesOf(run, judged, split, context));
-      costs ??= { times: await timesOf(run, dataset, context), parameters: parametersOf(run) };
-    }
-    const { times, parameters } = costs!;
-    return routedResult(parts, times, seed, parameters);
+  async answers({ dataset, seed, dir }, split, context) {
+    using run = await loadRun(join(dir, "swarm"));
+    const { swarm: orchestrator, serialiser, labels, calibration } = run;
+    const set = await evaluationSet(dataset, split, labels, serialiser);
+    const groups = set.columns.map(() => "");
+    const outcomes = await swarmOutcomes(orchestrator!, set, groups, { calibration, ...context });
+    const result = routedResult(outcomes, await timesOf(run, dataset, context), seed);
+    return { ...result, tau: calibration!.priorPower, parameters: parametersOf(run) };
   },
 };
-
-async function outcomesOf(
-  { swarm: orchestrator, serialiser, labels }: LoadedRun,
-  dataset: Dataset,
-  split: ScoredSplit,
-  context: CellContext,
-): Promise<Outcomes> {
-  const set = await evaluationSet(dataset, split, labels, serialiser);
-  const groups = set.columns.map(() => "");
-  return swarmOutcomes(orchestrator!, set, groups, context);
-}
 
 /** Of the trained parts and of the specialists. */
 function parametersOf({ swarm: orchestrator }: LoadedRun): number {
@@ -115,41 +99,30 @@ async function timesOf(
 }
 
 /**
- * What the columns are said to be as the router decides, and under the controls; each part by its own swarm.
+ * What the columns are said to be as the router decides, and under the controls.
  * @param times (n) what each specialist costs
  */
 export function routedResult(
-  parts: readonly Outcomes[],
+  outcomes: Outcomes,
   times: readonly number[],
   seed: number,
-  parameters: number,
-): SystemResult {
-  const { specialists } = parts[0]!;
+): Omit<SystemResult, "tau" | "parameters"> {
+  const { specialists, truth } = outcomes;
   const total = times.reduce((sum, time) => sum + time, 0);
-  const of = (routingsOf: (part: Outcomes) => Routings): RoutedAnswers => {
-    const routings = parts.map(routingsOf);
-    const predicted = parts.flatMap((part, i) => predictedUnder(part, routings[i]!));
-    const rates = ratesOf(routings.flat(), specialists.length);
+  const of = (routing: Routings): RoutedAnswers => {
+    const rates = ratesOf(routing, specialists.length);
     const work = rates.reduce((sum, rate, i) => sum + (rate * times[i]!) / total, 0);
-    return { predicted, rates, work };
+    return { predicted: predictedUnder(outcomes, routing), rates, work };
   };
-  const random = new Random(seed, "shuffled routing");
-  const learned = of((part) => learnedRouting(part));
-  return {
-    truth: parts.flatMap(({ truth }) => truth),
-    predicted: learned.predicted,
-    tau: null,
-    parameters,
-    specialists: [...specialists],
-    times: [...times],
-    routings: {
-      "the router's": learned,
-      "all on": of((part) => constantRouting(part, allOn(part))),
-      "best fixed subset (of these very columns)": of((part) =>
-        constantRouting(part, bestFixedRouting(part)),
-      ),
-      "the router's, of other columns": of((part) => shuffledRouting(learnedRouting(part), random)),
-      "all off": of((part) => constantRouting(part, 0)),
-    },
+  const constant = (routing: number) => of(constantRouting(outcomes, routing));
+  const learned = learnedRouting(outcomes);
+  const routings = {
+    "the router's": of(learned),
+    "all on": constant(allOn(outcomes)),
+    "best fixed subset (of these very columns)": constant(bestFixedRouting(outcomes)),
+    "the router's, of other columns": of(shuffledRouting(learned, new Random(seed, "shuffled routing"))),
+    "all off": constant(0),
   };
+  const { predicted } = routings["the router's"];
+  return { truth, predicted, specialists: [...specialists], times: [...times], routings };
 }

@@ -28,7 +28,7 @@ export interface Learned {
   logPrior: Float32Array;
   /** Logit adjustment: probabilities are divided by prior^tau. */
   tau: number;
-  /** What is said of the columns that it was trained on, by `columnKey`: unadjusted logits of a fit that had not seen their tables. */
+  /** What is said of the columns that it was trained on, by `columnKey`: unadjusted logits of a fit that had not seen their sites. */
   held: ReadonlyMap<string, Float32Array>;
 }
 
@@ -37,7 +37,7 @@ const CHUNK = 16;
 
 /**
  * A linear classifier over features of columns, by itself or in a swarm. Of a column that it was trained on it says what a fit without
- * that column's table says: a swarm that learns on the same columns meets it as sure, and as wrong, as it is on new ones.
+ * that column's site says: a swarm that learns on the same columns meets it as sure, and as wrong, as it is on new ones.
  */
 export class LinearSpecialist extends ColumnSpecialist {
   constructor(

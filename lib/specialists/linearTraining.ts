@@ -2,6 +2,7 @@ import { z } from "zod";
 import { bestPriorPower } from "../data/logitAdjustment.js";
 import { classCounts } from "../data/metrics.js";
 import { Random } from "../data/random.js";
+import { siteOf } from "../data/sotab.js";
 import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { gramOf } from "./gram.js";
@@ -17,12 +18,7 @@ export interface LabelledRef extends ColumnRef {
 export const linearSettings = z.strictObject({
   c: z.number().positive().default(30).describe("inverse of the L2 penalty"),
   /** Each part is told by a fit on the others what to say of its columns; 0: none. */
-  folds: z
-    .int()
-    .min(0)
-    .max(100)
-    .default(4)
-    .describe("parts of the training tables that are held out in turn"),
+  folds: z.int().min(0).max(100).default(4).describe("parts of the training sites that are held out in turn"),
   /** Absent: what gives the best macro F1 on validation, 0 where there is none. */
   tau: z
     .number()
@@ -128,9 +124,10 @@ function logPriorOf(truth: Int32Array, classes: number): Float32Array {
   );
 }
 
-/** The fold of each column: whole tables, in random order. */
+/** The fold of each column: whole sites of SOTAB's, of other data whole tables, in random order. */
 function foldsOf(columns: readonly ColumnRef[], folds: number, seed: number): number[] {
-  const tables = new Random(seed, "folds").shuffle([...new Set(columns.map(({ table }) => table.name))]);
-  const positions = new Map(tables.map((name, position) => [name, position]));
-  return columns.map(({ table }) => (folds === 0 ? 0 : positions.get(table.name)! % folds));
+  const sites = columns.map(({ table }) => siteOf(table.name));
+  const order = new Random(seed, "folds").shuffle([...new Set(sites)]);
+  const positions = new Map(order.map((name, position) => [name, position]));
+  return sites.map((site) => (folds === 0 ? 0 : positions.get(site)! % folds));
 }

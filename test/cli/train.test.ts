@@ -78,6 +78,35 @@ describe("train, evaluate, annotate", () => {
     expect(lines[1]).toContain(columns[0].type);
   }, 120_000);
 
+  test("a swarm learns on sites that its primary and the specialist's stand-in held out, and goes on", async () => {
+    const data = ["--tables", "60"];
+    const small = [...tiny, ...short];
+    const quiet = ["--quiet", "--json"];
+    const linear = ["train", "specialist", ...data, "--kind", "ngram", "--folds", "0", ...quiet];
+    const holdOut = ["--hold-out", "0.4"];
+    const parl = [
+      ...["train", "parl", ...small, "--fuse", "outputs", "--steps", "2", "--out", "held", ...quiet],
+      ...["--specialist", "ngram=whole", "--stand-in", "ngram=part", "--init", "first"],
+      ...["--learn-from", "held-out"],
+    ];
+    for (const args of [
+      [...linear, "--out", "whole"],
+      [...linear, ...holdOut, "--out", "part"],
+      ["train", "supervised", ...small, "--steps", "2", ...holdOut, "--out", "first", ...quiet],
+      [...parl, ...holdOut],
+      ["train", "parl", "--resume", "--out", "held", ...quiet],
+    ]) {
+      const { code, stderr } = await aegir(args, dir);
+      expect(code, `${args.join(" ")}: ${stderr}`).toBe(0);
+    }
+    const { options, standIns } = JSON.parse(await readFile(join(dir, "held/config.json"), "utf8"));
+    expect(options).toMatchObject({ learnFrom: "held-out", holdOut: 0.4 });
+    expect(standIns).toEqual([{ id: "ngram", run: join(dir, "part") }]);
+    const { code, stdout } = await aegir([...parl, "--hold-out", "0.3"], dir);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).error.message).toContain("--hold-out 0.3");
+  }, 120_000);
+
   test.each([
     [["annotate", "none", "x.csv"], "ERR_CHECKPOINT", "none: no such run folder"],
     [["evaluate", "."], "ERR_CHECKPOINT", "not a run folder"],

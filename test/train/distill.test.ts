@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Serialiser } from "../../lib/data/serialise.js";
+import { holdOutSites } from "../../lib/data/split.js";
 import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
 import { folderSource, generatedSource, openTables } from "../../lib/train/dataSource.js";
 import { defined } from "../../lib/train/defined.js";
@@ -160,6 +161,30 @@ describe("distillation", () => {
     );
     resumed.model.dispose();
     unbroken.model.dispose();
+  });
+
+  test("held-out sites are learnt from by student and teacher alike, or not at all", async () => {
+    await using dir = await folder();
+    const dataset = await tinyDataset();
+    const holdOut = 0.3;
+    const { seen } = holdOutSites(dataset, holdOut);
+    const shared = { dataset, model: tinyModel, serialise: shortColumns, batchRows: 32, steps: 3 };
+    const [teacher, out, unaware] = ["teacher", "student", "unaware"].map((name) => join(dir.path, name));
+    (await trainSupervised({ ...shared, holdOut, out: teacher })).model.dispose();
+    (await trainSupervised({ ...shared, out: unaware })).model.dispose();
+    using taught = await loadRun(teacher!);
+    using seenAll = await loadRun(unaware!);
+    const held = await distill({ ...shared, holdOut, teachers: [taught], out });
+    using own = held.model;
+    // As if the other sites were all there is.
+    const same = await distill({ ...shared, dataset: seen, teachers: [taught] });
+    using alike = same.model;
+    expect(own.weightsHash()).toBe(alike.weightsHash());
+    expect(held.calibration).toEqual(same.calibration);
+    expect((await readRunConfig(out!)).options.holdOut).toBe(holdOut);
+    await expect(distill({ ...shared, holdOut, teachers: [seenAll] })).rejects.toThrow(
+      /distill\.teachers: a run that held out nothing has seen columns that are held out here; train it with holdOut 0\.3/,
+    );
   });
 
   test("the teachers' mean is of softmax(logits / temperature)", async () => {

@@ -90,7 +90,7 @@ async function runLearn(
   const unlabelled = [...more, ...flags.unlabelled.map((dir) => folderSource(dir))];
   const cpaDir = flags.cpa ?? (data !== undefined && existsSync(join(data, "CPA")) ? data : undefined);
   const cpa = typeof cpaDir === "string" ? { cpa: folderSource(cpaDir, "cpa") } : {};
-  const plan = planOf(flags, quick);
+  const plan = planOf(flags, quick, cpa.cpa !== undefined);
   const results = await runLearnExperiment({
     source,
     ...cpa,
@@ -107,7 +107,11 @@ async function runLearn(
   return summarise({ seeds, split, plan }, results, data ?? "generated tables");
 }
 
-function planOf({ steps, distillSteps, ablations, curve }: LearnFlags, quick: boolean): LearnPlan {
+function planOf(
+  { steps, distillSteps, ablations, curve }: LearnFlags,
+  quick: boolean,
+  withCpa: boolean,
+): LearnPlan {
   const plan = learnPlan(quick);
   const nameOf = (name: string) => name.replaceAll(",", "");
   const unknown = ablations?.find((name) => !plan.ablations.some((each) => nameOf(each.name) === name));
@@ -119,7 +123,9 @@ function planOf({ steps, distillSteps, ablations, curve }: LearnFlags, quick: bo
     ...plan,
     train: { ...plan.train, ...defined({ steps }) },
     distill: { ...plan.distill, ...defined({ steps: distillSteps }) },
-    ablations: plan.ablations.filter(({ name }) => ablations?.includes(nameOf(name)) ?? true),
+    ablations: plan.ablations.filter(
+      ({ name, also }) => (withCpa || !also) && (ablations?.includes(nameOf(name)) ?? true),
+    ),
     ...defined({ curve }),
   };
 }

@@ -59,7 +59,14 @@ export async function trainBaselines(
   ];
   if (!cpa) return baselines;
   const others = [{ name: cpa.task, train: withoutHeldOutSites(cpa, dataset) }];
-  const settings = { ...features, folds: 0, readOwn: false, places: false, formats: false };
+  const settings = {
+    ...features,
+    folds: 0,
+    readOwn: false,
+    readerLength: 1,
+    places: false,
+    formats: false,
+  };
   const stacked = await timed(() =>
     trainStackedSpecialist({ ...data, validation, others }, settings, running),
   );

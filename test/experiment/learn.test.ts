@@ -78,6 +78,7 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     "TF-IDF, own",
     "TF-IDF, context",
     "TF-IDF, context, τ",
+    "stacked specialist",
     "net, labels alone",
     "net, labels alone, 2 together",
     "net, distilled",
@@ -113,6 +114,8 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   const work = (name: string) => judged.routings![name]!.work;
   expect([work("all on"), work("all off")]).toEqual([expect.closeTo(1, 9), 0]);
   expect(routing("all on").rates).toEqual({ ngram: 1, stacked: 1, net: 1 });
+  expect(row("stacked specialist").macro.mean).toBeGreaterThan(0.3);
+  expect(row("stacked specialist").macro.values[0]).toBe(row("stacked specialist").macro.values[1]);
   const { rates } = routing("the router's, of other columns");
   for (const [id, rate] of Object.entries(routing("the router's").rates))
     expect(rates[id]).toBeCloseTo(rate, 9);
@@ -122,6 +125,9 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   expect(ablation.difference).toBeCloseTo(
     ablation.scores.macro.mean - row("net, labels alone").macro.values[0]!,
     12,
+  );
+  expect((await readRunConfig(join(out, "runs/ablations/contrastive-pretraining-before/labels"))).init).toBe(
+    join(out, "runs/ablations/contrastive-pretraining-before/pretrained"),
   );
   // A count of more columns than there are is no point of its own; the last point is the main table's first seed.
   expect([...new Set(whole.curve.map(({ columns }) => columns))]).toEqual([80, whole.trainColumns]);

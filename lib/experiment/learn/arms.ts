@@ -1,13 +1,34 @@
 import { join } from "node:path";
+import { parametersOf } from "../../specialists/index.js";
 import { distill } from "../../train/distill.js";
 import type { Head } from "../../train/heads.js";
 import { loadRun } from "../../train/loadRun.js";
+import { type PretrainOptions, pretrain } from "../../train/pretrain.js";
 import { trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
+import { answersOf } from "./answers.js";
 import { type Arm, runSettings, type Study } from "./arm.js";
 import type { LearnPlan, TeacherName } from "./plan.js";
 import { swarm } from "./swarmArm.js";
+
+/** The strongest linear classifier, trained once for all seeds. */
+const stacked: Arm = {
+  id: "stacked",
+  title: "stacked specialist",
+  saw: () => "labels, CPA labels",
+  needs: () => [],
+  specialists: () => ["stacked"],
+  onCurve: true,
+  steps: () => 10,
+  train: async () => {},
+  async answers({ dataset, specialists }, split, context) {
+    using run = await loadRun(join(specialists, "stacked"));
+    const { learned } = run.specialist!;
+    const answers = await answersOf([run], dataset, split, context);
+    return { ...answers, tau: learned.tau, parameters: parametersOf(run.specialist!) };
+  },
+};
 
 const labels: Arm = {
   id: "labels",
@@ -15,11 +36,13 @@ const labels: Arm = {
   saw: () => "labels",
   needs: () => [],
   specialists: () => [],
-  onCurve: true,
+  onCurve: false,
   steps: ({ train }) => train.steps ?? 0,
   train: async (study, context) => {
-    const { plan, dataset, seed } = study;
-    const run = { ...plan.train, ...shared(study, "labels", context), dataset, seed };
+    const { plan, dataset, cpa, seed } = study;
+    const init = plan.pretrain && (await pretrained(study, plan.pretrain, context));
+    const also = plan.also && cpa ? [{ name: "cpa", dataset: cpa }] : [];
+    const run = { ...plan.train, ...shared(study, "labels", context), dataset, seed, init, also };
     (await trainSupervised(run)).model.dispose();
   },
 };
@@ -63,7 +86,7 @@ const standIn: Arm = {
 };
 
 /** What is trained with every seed. */
-export const ARMS: readonly Arm[] = [labels, distilled, standIn, swarm];
+export const ARMS: readonly Arm[] = [stacked, labels, distilled, standIn, swarm];
 
 /** Teachers that are arms themselves; the others are linear specialists. */
 function isArm(name: TeacherName): name is "labels" | "swarm" {
@@ -72,6 +95,14 @@ function isArm(name: TeacherName): name is "labels" | "swarm" {
 
 function linearTeachers({ teachers }: LearnPlan): TeacherName[] {
   return teachers.filter((name) => !isArm(name));
+}
+
+/** The folder of the finished run. */
+async function pretrained(study: Study, options: PretrainOptions, context: CellContext): Promise<string> {
+  const { out, ...settings } = shared(study, "pretrained", context);
+  const { dataset, seed } = study;
+  (await pretrain({ ...options, ...settings, out, dataset, seed })).model.dispose();
+  return out;
 }
 
 async function trainDistilled(

@@ -143,6 +143,8 @@ export class LearnCells {
       train: { ...this.plan.train, ...ablation.train },
       distill: { ...this.plan.distill, ...ablation.distill },
       teachers,
+      also: ablation.also,
+      pretrain: ablation.pretrain,
     };
     const key = ablationKey(name);
     const arm = ARMS.find(({ id }) => id === of)!;
@@ -173,7 +175,8 @@ export class LearnCells {
       (context) => baselineResults(this.plan, dataset, null, "validation", context),
       BASELINE_COST,
     );
-    const arms = ARMS.filter(({ onCurve }) => onCurve);
+    const shown = ARMS.filter(({ onCurve }) => onCurve);
+    const arms = [...new Set(shown.flatMap((arm) => armsNeeded(arm, this.plan)))];
     const names = [...new Set(arms.flatMap((arm) => arm.specialists(this.plan)))];
     const specialists = this.specialists(study, `${prefix}/${SPECIALISTS}`, names);
     return [baseline, specialists, ...arms.map((arm) => this.arm(arm, study, prefix))];
@@ -216,6 +219,12 @@ async function baselineResults(
     results[name] = { ...answers, tau, parameters: parametersOf(specialist), cpuSeconds };
   }
   return results;
+}
+
+/** An arm, and those whose runs it reads. */
+export function armsNeeded(arm: Arm, plan: LearnPlan): Arm[] {
+  const needs = arm.needs(plan).map((id) => ARMS.find((each) => each.id === id)!);
+  return [...new Set([arm, ...needs.flatMap((each) => armsNeeded(each, plan))])];
 }
 
 export function baselinesKey(split: ScoredSplit): string {

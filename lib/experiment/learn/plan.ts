@@ -3,6 +3,7 @@ import type { AnnotatorOptions } from "../../model/index.js";
 import type { NgramSpecialistOptions, SpecialistKind } from "../../specialists/index.js";
 import type { DistillOptions } from "../../train/distill.js";
 import type { ParlOptions } from "../../train/parlOptions.js";
+import type { PretrainOptions } from "../../train/pretrain.js";
 import type { SupervisedOptions } from "../../train/supervised.js";
 
 /** The recipe of one trained model: whatever is not named has its default. */
@@ -25,6 +26,10 @@ export interface Ablation {
   train?: SupervisedOptions;
   distill?: LearnPlan["distill"];
   teachers?: TeacherName[];
+  /** Of the model on labels alone: CPA labels as a second task on the same backbone. */
+  also?: true;
+  /** Of the model on labels alone: what comes before. */
+  pretrain?: PretrainOptions;
 }
 
 export interface LearnPlan extends Recipe {
@@ -32,6 +37,8 @@ export interface LearnPlan extends Recipe {
   distill: SupervisedOptions & DistillOptions;
   /** "stacked" is left out where there is no CPA data. */
   teachers: TeacherName[];
+  also?: true;
+  pretrain?: PretrainOptions;
   /** Over `distill`, of the net that answers in the distilled one's place while the swarm learns: the held-out sites, and the steps. */
   standIn: { holdOut: number; steps: number };
   /** Features of the n-gram baselines. */
@@ -120,6 +127,19 @@ const ABLATIONS: Ablation[] = [
   { name: "no own-column head", of: "labels", train: { ownWeight: 0 } },
   { name: "no weight average", of: "labels", train: { ema: 0 } },
   { name: "no label smoothing", of: "labels", train: { labelSmoothing: 0 } },
+  { name: "CPA labels as a second task", of: "labels", also: true },
+  {
+    name: "contrastive pretraining before",
+    of: "labels",
+    pretrain: {
+      objective: "same-column",
+      steps: 300,
+      batchRows: 64,
+      lr: 3e-3,
+      validateEvery: 300,
+      saveEvery: 300,
+    },
+  },
   { name: "the teacher as unsure as it is", of: "distilled", distill: { temperature: 1 } },
   { name: "taught by the net on labels too", of: "distilled", teachers: ["ngram", "stacked", "labels"] },
   { name: "taught by the swarm", of: "distilled", teachers: ["swarm"], distill: { temperature: 1 } },
@@ -171,7 +191,14 @@ function quickPlan(): LearnPlan {
         keep: "last",
       },
     },
-    ablations: [{ name: "no context columns", of: "labels", serialise: { maxContext: 0 } }],
+    ablations: [
+      { name: "no context columns", of: "labels", serialise: { maxContext: 0 } },
+      {
+        name: "contrastive pretraining before",
+        of: "labels",
+        pretrain: { objective: "same-column", steps: 2, batchRows: 16 },
+      },
+    ],
     curve: [60, 120],
   };
 }

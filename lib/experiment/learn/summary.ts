@@ -10,6 +10,7 @@ import type { LearnExperiment, LearnResults } from "./experiment.js";
 import {
   ablationKey,
   armKey,
+  armsNeeded,
   baselinesKey,
   curvePrefix,
   ENSEMBLES,
@@ -196,11 +197,6 @@ function minutesWithTeachers(
   const linear = needed.some(({ specialists }) => reads(specialists)) ? minutesOf(SPECIALISTS) : 0;
   const held = needed.some(({ standIns }) => reads(standIns)) ? minutesOf(STAND_INS) : 0;
   return needed.reduce((sum, each) => sum + minutesOf(armKey(each.id, seed, "validation")), linear + held);
-}
-
-function armsNeeded(arm: Arm, plan: LearnExperiment["plan"]): Arm[] {
-  const needs = arm.needs(plan).map((id) => ARMS.find((each) => each.id === id)!);
-  return [...new Set([arm, ...needs.flatMap((each) => armsNeeded(each, plan))])];
 }
 
 function scoresOf(

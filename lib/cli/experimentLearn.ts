@@ -113,6 +113,7 @@ function planOf(
   withCpa: boolean,
 ): LearnPlan {
   const plan = learnPlan(quick);
+  const { properties: _, ...without } = plan.specialists;
   const nameOf = (name: string) => name.replaceAll(",", "");
   const unknown = ablations?.find((name) => !plan.ablations.some((each) => nameOf(each.name) === name));
   if (unknown !== undefined) {
@@ -123,6 +124,7 @@ function planOf(
     ...plan,
     train: { ...plan.train, ...defined({ steps }) },
     distill: { ...plan.distill, ...defined({ steps: distillSteps }) },
+    specialists: withCpa ? plan.specialists : without,
     ablations: plan.ablations.filter(
       ({ name, also }) => (withCpa || !also) && (ablations?.includes(nameOf(name)) ?? true),
     ),

@@ -85,8 +85,8 @@ export abstract class AegirModel<Output> {
 
   /** Everything after the prefix, from other recurrent states and with a residual into the head where they are given. */
   async rest(prefix: Prefix, options: RestOptions = {}): Promise<Output> {
-    const { signal, grad = false, recompute, headResidual, logitResidual } = options;
-    const input = { innerKv: this.kvByStage(options.innerKv), headResidual, logitResidual, grad, recompute };
+    const { signal, innerKv, grad = false, ...given } = options;
+    const input = { ...given, innerKv: this.kvByStage(innerKv), grad };
     return this.wrap(
       await withSignal(signal, (cancel) =>
         addon().modelRest(this.lane, this.native, prefix?.native, input, cancel),

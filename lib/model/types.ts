@@ -60,6 +60,8 @@ export interface RestOptions extends RunOptions {
   headResidual?: NativeTensor;
   /** (B,C) added to the logits; annotation models. */
   logitResidual?: NativeTensor;
+  /** (B,1) that the logits are multiplied by before; annotation models. */
+  logitScale?: NativeTensor;
 }
 
 interface OutputCommon {
@@ -77,7 +79,7 @@ interface OutputCommon {
 }
 
 export interface AnnotatorOutput extends OutputCommon {
-  /** (B,C), with `logitResidual`. */
+  /** (B,C), with `logitScale` and `logitResidual`. */
   logits: NativeTensor;
   /** (B,D) embedding after the tanh pooler, without `headResidual`. */
   pooled: NativeTensor;

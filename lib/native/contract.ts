@@ -417,6 +417,8 @@ export interface RestInput {
   headResidual?: NativeTensor;
   /** (B,C) added to the logits. */
   logitResidual?: NativeTensor;
+  /** (B,1) that the logits are multiplied by before. */
+  logitScale?: NativeTensor;
   grad: boolean;
   /** As of ModelInput. */
   recompute?: boolean;
@@ -628,6 +630,8 @@ export interface OutputFusionConfig {
   dModel: number;
   /** The primary's. */
   numLabels: number;
+  /** Initial share of the primary's own answer where specialists with labels answer; default 1. */
+  ownWeight?: number;
   specialists: {
     dModel: number;
     numLabels: number;
@@ -861,14 +865,14 @@ export interface NativeAddon {
     } & Timed
   >;
   /**
-   * What the head adds, zero for rows with no active agent: (B,D) to the pooled embedding, zero at the start, and (B,C) to the logits,
-   * where a specialist has a matrix between labels.
+   * What the head adds, zero for rows with no active agent: (B,D) to the pooled embedding, zero at the start, and (B,C) to the logits
+   * after these were multiplied by `scale` (B,1), where a specialist has a matrix between labels.
    */
   outputFuse(
     lane: NativeLane,
     fusion: NativeModule,
     input: { batch: number; agents: OutputAgent[]; grad: boolean },
-  ): Promise<{ embedding: NativeTensor; logits?: NativeTensor } & Timed>;
+  ): Promise<{ embedding: NativeTensor; logits?: NativeTensor; scale?: NativeTensor } & Timed>;
 
   /** Stacks the block weights of frozen flat models of one geometry. @throws AegirError ERR_CONFIG where they differ */
   createEnsemble(lane: NativeLane, modules: NativeModule[]): Promise<{ ensemble: NativeEnsemble } & Timed>;

@@ -16,7 +16,7 @@ export interface StackedParts {
   /** Null: how a column is written is no feature. */
   formats: FormatFeatures | null;
   readers: readonly Reader[];
-  /** Length of what a reader says, the column's own n-grams having length 1. */
+  /** Length of what a reader says, and of the column's place, the column's own n-grams having length 1. */
   readerLength: number;
   /** The column's place and the number of columns are features. */
   places: boolean;
@@ -24,7 +24,7 @@ export interface StackedParts {
 
 /** Places, and numbers of columns, that are told apart. */
 const PLACES = 12;
-/** Length of the block of a column's place, the others' being 1. */
+/** Of two values in a block of length 1. */
 const PLACE_LENGTH = Math.SQRT1_2;
 
 /**
@@ -55,8 +55,10 @@ export class StackedFeatures implements Extractor {
     return besides([
       ngrams.transform(refs),
       ...(formats ? [formats.transform(refs)] : []),
-      ...readers.flatMap((reader) => readerBlocks(reader, refs)).map((block) => scaled(block, readerLength)),
-      ...(places ? [placeBlock(refs)] : []),
+      ...[
+        ...readers.flatMap((reader) => readerBlocks(reader, refs)),
+        ...(places ? [placeBlock(refs)] : []),
+      ].map((block) => scaled(block, readerLength)),
     ]);
   }
 }

@@ -20,7 +20,9 @@ export const stackedSpecialistOptions = z.strictObject({
     .number()
     .positive()
     .default(0.5)
-    .describe("stacked: length of what each of the models says, the column's own n-grams having length 1"),
+    .describe(
+      "stacked: length of what each model says, and of the column's place, the column's own n-grams having length 1",
+    ),
   readOwn: z.boolean().default(true).describe("stacked: read what an n-gram model of the same task says"),
 });
 export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;

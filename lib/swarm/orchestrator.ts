@@ -343,7 +343,7 @@ export class SwarmOrchestrator {
     agents: readonly ActiveRows[],
     made: NativeTensor[],
     { grad, trace }: TracedOptions,
-  ): Promise<Pick<RestOptions, "headResidual" | "logitResidual">> {
+  ): Promise<Pick<RestOptions, "headResidual" | "logitResidual" | "logitScale">> {
     if (!this.outputFusion || agents.length === 0) return {};
     const outputs = agents.map(({ result, rows, take }) => ({
       index: result.index,
@@ -352,14 +352,14 @@ export class SwarmOrchestrator {
       pooled: result.output!.pooled,
       logits: result.output!.logits,
     }));
-    const { embedding, logits, interval } = await this.outputFusion.forward(
+    const { embedding, logits, scale, interval } = await this.outputFusion.forward(
       this.primary.lane,
       { batch, agents: outputs },
       { grad },
     );
-    made.push(embedding, ...(logits ? [logits] : []));
+    made.push(embedding, ...(logits && scale ? [logits, scale] : []));
     trace?.add("outputFuse", "fusion", interval, specialistNodes(agents));
-    return { headResidual: embedding, logitResidual: logits };
+    return { headResidual: embedding, logitResidual: logits, logitScale: scale };
   }
 }
 

@@ -11,6 +11,8 @@ const outputFusionSchema = z.strictObject({
   dModel: positive,
   /** The primary's labels; absent: no specialist's answers reach its logits directly. */
   numLabels: z.number().int().min(0).default(0),
+  /** Initial share of the primary's own answer in the pool, where specialists with labels answer. */
+  ownWeight: z.number().min(0).default(1),
   specialists: z.array(
     z.strictObject({
       /** Width of its pooled embedding (of a `ColumnSpecialist`, its labels: it gives scaled log-probabilities). */
@@ -33,6 +35,8 @@ export interface OutputResiduals {
   embedding: NativeTensor;
   /** (B,numLabels) to the logits; absent where no specialist has a matrix between labels. */
   logits?: NativeTensor;
+  /** (B,1) that the logits are multiplied by before: the primary's own share. */
+  scale?: NativeTensor;
   interval: Interval;
 }
 
@@ -43,7 +47,8 @@ export interface OutputResiduals {
  *   they lie within [0, 1] however sure a specialist is, as the tanh-pooled embedding does.
  * - To the logits Σ_n (w_n F J_n + L_n) f_n with f_n = 1 + max(ln p_n, −F) / F and F = ln 10⁴: a logarithmic opinion pool (Genest and
  *   Zidek 1986). J_n (numLabels of the primary, of the specialist) is 1 between labels of one name, so that ln p_n counts w_n times; w_n
- *   starts at `weight`, L_n at 0.
+ *   starts at `weight`, L_n at 0. The primary's own logits are a member of the pool: they count w_0 times where one of these specialists is
+ *   active, once elsewhere; w_0 starts at `ownWeight`.
  */
 export class OutputFusion extends SwarmModule {
   readonly options: z.output<typeof outputFusionSchema>;

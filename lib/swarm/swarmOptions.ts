@@ -151,10 +151,12 @@ function outputSources(
   fuseLabels: boolean,
 ) {
   const covers = ({ labels }: Specialist) => primary.labels.every((label) => labels?.includes(label));
-  const weight = 1 / specialists.filter(covers).length;
+  const covering = specialists.filter(covers).length;
+  const weight = 1 / covering;
   return {
     dModel: primary.geometry.dModel,
     numLabels: fuseLabels ? primary.labels.length : 0,
+    ownWeight: fuseLabels && covering > 0 ? weight : 1,
     specialists: specialists.map((specialist) => {
       const { id, pooledWidth: dModel, labels } = specialist;
       if (labels === null) {

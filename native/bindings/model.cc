@@ -292,7 +292,7 @@ Napi::Value modelRest(const Napi::CallbackInfo& info) {
   auto prefix = readHandle<PrefixHandle>(info[2], "prefix");
   const auto object = objectArg(info[3], "rest");
   model::RestInput rest{stageKvField(object, "innerKv"), optionalTensor(object, "headResidual"),
-                        optionalTensor(object, "logitResidual")};
+                        optionalTensor(object, "logitResidual"), optionalTensor(object, "logitScale")};
   const bool grad = boolField(object, "grad", false);
   const auto recomputed = recomputeField(object);
   auto work = [module, prefix, rest, grad, recomputed] {

@@ -92,6 +92,7 @@ std::shared_ptr<torch::nn::Module> makeOutputFusion(Napi::Object object, at::Gen
   OutputFusionConfig config;
   config.dModel = integerField(object, "dModel", 1);
   config.numLabels = integerField(object, "numLabels");
+  config.ownWeight = numberField(object, "ownWeight", 1);
   config.dtype = dtypeField(object);
   const auto list = arrayArg(object.Get("specialists"), "specialists");
   for (uint32_t i = 0; i < list.Length(); ++i) {
@@ -309,6 +310,7 @@ Napi::Value outputFuse(const Napi::CallbackInfo& info) {
                    auto result = Napi::Object::New(env);
                    result.Set("embedding", wrapTensor(env, residual.embedding));
                    if (residual.logits.defined()) result.Set("logits", wrapTensor(env, residual.logits));
+                   if (residual.scale.defined()) result.Set("scale", wrapTensor(env, residual.scale));
                    return result;
                  });
 }

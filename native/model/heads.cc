@@ -87,8 +87,8 @@ void CausalLM::head(const BackboneOutput& backbone, const Prefix& prefix, const 
                     ModelOutput& output) {
   check(!input.headResidual.defined(), ErrorCode::Argument,
         "headResidual: a causal language model takes none");
-  check(!input.logitResidual.defined(), ErrorCode::Argument,
-        "logitResidual: a causal language model takes none");
+  check(!input.logitResidual.defined() && !input.logitScale.defined(), ErrorCode::Argument,
+        "logitResidual, logitScale: a causal language model takes none");
   output.logits = prefix.packing.unpack(head_->forward(backbone.hidden));
 }
 
@@ -101,6 +101,13 @@ at::Tensor withResidual(const at::Tensor& value, const at::Tensor& residual, con
   check(residual.sizes() == value.sizes(), ErrorCode::Shape, name, ": expected ", value.sizes(), ", got ",
         residual.sizes());
   return value + residual.to(value.device());
+}
+
+at::Tensor scaled(const at::Tensor& logits, const at::Tensor& scale) {
+  if (!scale.defined()) return logits;
+  check(scale.dim() == 2 && scale.size(0) == logits.size(0) && scale.size(1) == 1, ErrorCode::Shape,
+        "logitScale: expected (", logits.size(0), ",1), got ", scale.sizes());
+  return logits * scale.to(logits.device());
 }
 
 }  // namespace
@@ -174,7 +181,7 @@ void ColumnAnnotation::head(const BackboneOutput& backbone, const Prefix& prefix
   }
   const auto embedding = withResidual(output.pooled, input.headResidual, "headResidual");
   const auto logits = classifier_->forward(prefix.dropout(embedding, /*stream=*/1));
-  output.logits = withResidual(logits, input.logitResidual, "logitResidual");
+  output.logits = withResidual(scaled(logits, input.logitScale), input.logitResidual, "logitResidual");
 }
 
 }  // namespace aegir::model

@@ -21,6 +21,7 @@ struct RestInput {
   std::vector<StageKv> innerKv;
   at::Tensor headResidual = {};   // (R,D) or undefined
   at::Tensor logitResidual = {};  // (R,C) or undefined
+  at::Tensor logitScale = {};     // (R,1) or undefined
 };
 
 class Model : public torch::nn::Module {
@@ -108,9 +109,9 @@ struct HeadConfig {
 };
 
 // One label a sequence: summaries (normalised) side by side -> tanh pooler -> (+ headResidual) -> classifier
-// (+ logitResidual). Column-wise, one label a target: the pooler's output is the column's embedding, and
-// attention over the table's other columns stands before the classifier; an own-column head reads the
-// target's embedding alone.
+// (x logitScale + logitResidual). Column-wise, one label a target: the pooler's output is the column's
+// embedding, and attention over the table's other columns stands before the classifier; an own-column head
+// reads the target's embedding alone.
 class ColumnAnnotation : public Model {
  public:
   ColumnAnnotation(const InitContext& context, std::shared_ptr<const BackboneConfig> config,

@@ -21,6 +21,7 @@ struct OutputFusionConfig {
   };
   int64_t dModel = 0;     // the primary's
   int64_t numLabels = 0;  // the primary's; 0: no specialist has a matrix between labels
+  double ownWeight = 1;   // initial share of the primary's own answer where specialists answer
   std::vector<Specialist> specialists;
   at::ScalarType dtype = at::kFloat;
 };
@@ -32,11 +33,12 @@ struct AgentOutputs {
   at::Tensor logits;  // (b,Cs)
 };
 
-// What the head of the primary adds: (B,D) to the pooled embedding and (B,C) to the logits, which is
-// undefined where no specialist has a matrix between labels.
+// What the head of the primary adds: (B,D) to the pooled embedding and (B,C) to the logits, after these were
+// multiplied by scale (B,1). The last two are undefined where no specialist has a matrix between labels.
 struct OutputResiduals {
   at::Tensor embedding;
   at::Tensor logits;
+  at::Tensor scale;
 };
 
 // embedding = sum over active n of P_n [pooled_n ; softmax(logits_n)], P_n (D, Ds + Cs) zero at the start.
@@ -45,13 +47,14 @@ struct OutputResiduals {
 // each specialist a bias.
 // logits = sum over active n of (w_n F J_n + L_n) f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4:
 // a logarithmic opinion pool (Genest and Zidek 1986). J_n (C, Cs) is 1 between labels of one name, so that
-// w_n = 1 gives ln p_n but for a constant; w_n starts at `weight`, L_n (C, Cs) at 0.
+// w_n = 1 gives ln p_n but for a constant; w_n starts at `weight`, L_n (C, Cs) at 0. The primary's own logits
+// are a member of the pool: where one of these specialists is active they count w_0 times, elsewhere once.
 class OutputFusionImpl : public torch::nn::Module {
  public:
   explicit OutputFusionImpl(const OutputFusionConfig& config);
 
   const OutputFusionConfig& config() const { return config_; }
-  // Both exactly zero for rows with no active agent.
+  // Exactly zero, and a scale of 1, for rows with no active agent.
   OutputResiduals forward(int64_t batch, const std::vector<AgentOutputs>& agents);
 
  private:
@@ -63,6 +66,7 @@ class OutputFusionImpl : public torch::nn::Module {
     at::Tensor learned;  // L
   };
   std::vector<std::optional<LabelMap>> labelMaps_;
+  at::Tensor ownWeight_;  // (1) w_0; undefined without label maps
 };
 TORCH_MODULE(OutputFusion);
 

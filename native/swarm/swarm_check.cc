@@ -225,11 +225,14 @@ void checkLabelMaps() {
   OutputFusionConfig config;
   config.dModel = 4;
   config.numLabels = 2;
+  config.ownWeight = 0.25;
   config.specialists = {{3, 3, {1, -1, 0}, 0.5}};
   config.dtype = at::kDouble;
   OutputFusion fusion(config);
   const auto logits = normal({1, 3}, gen);
-  const auto said = fusion->forward(2, {{0, rows({1}), normal({1, 3}, gen), logits}}).logits;
+  const auto [embedding, said, scale] = fusion->forward(2, {{0, rows({1}), normal({1, 3}, gen), logits}});
+  expect(scale[0].item<double>() == 1 && scale[1].item<double>() == 0.25,
+         "the primary's own answer counts less where a specialist answers");
   const auto logp = logits.log_softmax(1);
   const auto difference = (said[1][1] - said[1][0]) - 0.5 * (logp[0][0] - logp[0][2]);
   expect(std::abs(difference.item<double>()) < 1e-12, "logits differ as ln p of the labels of one name");

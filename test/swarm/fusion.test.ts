@@ -241,14 +241,15 @@ describe("OutputFusion", () => {
       { dModel: 1, numLabels: 2, labels: [0, 1], weight: 0.5 },
       { dModel: 1, numLabels: 3, labels: [1, -1, 0], weight: 0.5 },
     ];
-    const fusion = new OutputFusion({ dModel: 4, numLabels: 2, specialists, dtype: "f64" });
+    const fusion = new OutputFusion({ dModel: 4, numLabels: 2, ownWeight: 0.3, specialists, dtype: "f64" });
     const pooled = native().Tensor.full([1, 1], 0, "f64");
     const agents = [
       { index: 0, rows: i64([1]), pooled, logits: log(0.8, 0.2) },
       { index: 1, rows: i64([1]), pooled, logits: log(0.1, 0.6, 0.3) },
     ];
-    const { logits } = await fusion.forward(lane, { batch: 2, agents });
+    const { logits, scale } = await fusion.forward(lane, { batch: 2, agents });
     expect(rowOf(logits!, 0)).toEqual([0, 0]);
+    expect([...rowOf(scale!, 0), ...rowOf(scale!, 1)]).toEqual([1, expect.closeTo(0.3, 12)]);
     // sqrt(.8 · .3) : sqrt(.2 · .1)
     const odds = Math.exp(rowOf(logits!, 1)[0]! - rowOf(logits!, 1)[1]!);
     expect(odds).toBeCloseTo(Math.sqrt(0.24 / 0.02), 10);

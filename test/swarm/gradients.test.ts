@@ -118,7 +118,7 @@ it("output fusion", async () => {
     logits: normal([2, numLabels], generator),
   }));
   await checkGradients(fusion.native, async (grad) => {
-    const { embedding, logits } = await fusion.forward(lane, { batch: 3, agents }, { grad });
-    return probed([embedding, logits!]);
+    const { embedding, logits, scale } = await fusion.forward(lane, { batch: 3, agents }, { grad });
+    return probed([embedding, logits!, scale!]);
   });
 });

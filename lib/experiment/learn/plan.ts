@@ -94,6 +94,11 @@ const SPECIALISTS: LearnPlan["specialists"] = {
   ngram: { kind: "ngram" },
   own: { kind: "ngram", options: { context: false } },
   format: { kind: "format" },
+  // What CPA labels say, and nothing that the others read already.
+  properties: {
+    kind: "stacked",
+    options: { readOwn: false, formats: false, places: false, readerLength: 1 },
+  },
   stacked: { kind: "stacked" },
 };
 

@@ -30,8 +30,8 @@ export interface OptimizedModule {
   module: NativeModule;
   /** Multiplies the learning rate of all its parameters; fusion and routers learn faster than the backbone. */
   lrScale?: number;
-  /** Prefix of the names of parameters that are left out: those that another module of the same optimiser shares. */
-  except?: string;
+  /** Names of parameters that are left out: those that stay as they are, or that another module of the same optimiser shares. */
+  except?: RegExp;
 }
 
 /** Tables of embeddings and the last layer learn row by row: Muon is for the matrices between them. */
@@ -50,7 +50,7 @@ export function parameterGroups(modules: OptimizedModule[], weightDecay: number,
     const byGroup = new Map<string, AdamWGroup>();
     for (const parameter of module.parameters()) {
       const { name, group } = parameter;
-      if (except !== undefined && name.startsWith(except)) continue;
+      if (except?.test(name)) continue;
       const byMuon = muon && isHiddenMatrix(parameter);
       const key = byMuon ? "muon" : group;
       const found = byGroup.get(key) ?? {

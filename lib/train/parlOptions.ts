@@ -17,6 +17,12 @@ const swarmParts = {
     .boolean()
     .default(true)
     .describe("fused outputs reach the logits label by label, and not the embedding alone"),
+  poolOnly: z
+    .boolean()
+    .default(false)
+    .describe(
+      "of fused outputs learn the specialists' and the primary's weights in the pool, and no matrices: for a few thousand columns or fewer",
+    ),
 };
 
 const learningRates = {

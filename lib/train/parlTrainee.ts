@@ -260,13 +260,17 @@ export class ParlTrainee implements Trainee, Disposable {
   }
 }
 
+/** What output fusion has beside the weights of its pool. */
+const OUTPUT_MATRIX = /^(projection|labels)\d+$/;
+
 /** One optimiser for all but the router, with a learning rate of its own for fusion and for alignment. */
 function modelOptimizer(swarm: SwarmOrchestrator, options: ParlSettings): AdamW {
-  const { primaryLrScale, fusionLrScale, alignmentLrScale, weightDecay, optimizer } = options;
+  const { primaryLrScale, fusionLrScale, alignmentLrScale, poolOnly, weightDecay, optimizer } = options;
   const { router: _, primary, ...others } = swarm.modules();
   const scaled = Object.entries(others).map(([name, module]) => ({
     module,
     lrScale: name.startsWith("alignment") ? alignmentLrScale : fusionLrScale,
+    ...(poolOnly && name === "outputFusion" ? { except: OUTPUT_MATRIX } : {}),
   }));
   return new AdamW([{ module: primary!, lrScale: primaryLrScale }, ...scaled], {
     weightDecay,

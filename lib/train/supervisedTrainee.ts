@@ -58,7 +58,7 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     private readonly soft: SoftTargets | null = null,
     private readonly others: readonly OtherTask[] = [],
   ) {
-    const heads = others.map((other) => ({ module: other.model.native, except: SHARED }));
+    const heads = others.map((other) => ({ module: other.model.native, except: /^backbone\./ }));
     super(model, batches, options, heads);
   }
 

@@ -402,6 +402,32 @@ describe("parl over mixed kinds", () => {
       );
   });
 
+  it("learns the pool's weights alone where that is asked for", async () => {
+    const specialists = [ngram, format];
+    const run = {
+      ...tiny.run,
+      specialists,
+      fuse: "outputs",
+      model: tinyModel,
+      primaryLrScale: 0,
+      steps: 4,
+    } as const;
+    for (const poolOnly of [true, false]) {
+      using trained = await trainParl({ ...run, poolOnly });
+      const learnt = trained.swarm.outputFusion!.native.stateDict();
+      const moved = (name: string, start: number) =>
+        Array.from(learnt[name]!.data(), Number).some((x) => x !== start);
+      expect([moved("labelWeight0", 0.5), moved("labelWeight1", 0.5), moved("ownWeight", 0.5)]).toEqual([
+        true,
+        true,
+        true,
+      ]);
+      for (const name of ["projection0", "projection1", "labels0", "labels1"])
+        expect(moved(name, 0), name).toBe(!poolOnly);
+      for (const tensor of Object.values(learnt)) tensor.dispose();
+    }
+  });
+
   it("needs no model among the specialists", async () => {
     const { numLabels: _, ...model } = PRIMARY;
     using trained = await trainParl({ ...tiny.run, specialists: [ngram], fuse: "outputs", steps: 3, model });

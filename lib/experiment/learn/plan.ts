@@ -110,6 +110,7 @@ const SWARM: LearnPlan["swarm"] = {
   },
   parl: {
     fuse: "outputs",
+    poolOnly: true,
     primaryLrScale: 0,
     cost: 0.1,
     steps: 150,

@@ -153,10 +153,11 @@ function outputSources(
   const covers = ({ labels }: Specialist) => primary.labels.every((label) => labels?.includes(label));
   const covering = specialists.filter(covers).length;
   const weight = 1 / covering;
+  // Where specialists that know all of its labels answer, the primary's own answer has yet to earn a share: a weak one would drown theirs.
   return {
     dModel: primary.geometry.dModel,
     numLabels: fuseLabels ? primary.labels.length : 0,
-    ownWeight: fuseLabels && covering > 0 ? weight : 1,
+    ownWeight: fuseLabels && covering > 0 ? 0 : 1,
     specialists: specialists.map((specialist) => {
       const { id, pooledWidth: dModel, labels } = specialist;
       if (labels === null) {

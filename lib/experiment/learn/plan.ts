@@ -112,7 +112,7 @@ const SWARM: LearnPlan["swarm"] = {
     fuse: "outputs",
     poolOnly: true,
     primaryLrScale: 0,
-    cost: 0.1,
+    cost: 0.2,
     steps: 150,
     batchRows: 32,
     validateEvery: 150,

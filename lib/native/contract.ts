@@ -866,7 +866,7 @@ export interface NativeAddon {
   >;
   /**
    * What the head adds, zero for rows with no active agent: (B,D) to the pooled embedding, zero at the start, and (B,C) to the logits
-   * after these were multiplied by `scale` (B,1), where a specialist has a matrix between labels.
+   * where a specialist has a matrix between labels, after these were multiplied by `scale` (B,1), where one started with a share in the pool.
    */
   outputFuse(
     lane: NativeLane,

@@ -357,7 +357,7 @@ export class SwarmOrchestrator {
       { batch, agents: outputs },
       { grad },
     );
-    made.push(embedding, ...(logits && scale ? [logits, scale] : []));
+    made.push(embedding, ...(logits ? [logits] : []), ...(scale ? [scale] : []));
     trace?.add("outputFuse", "fusion", interval, specialistNodes(agents));
     return { headResidual: embedding, logitResidual: logits, logitScale: scale };
   }

@@ -47,8 +47,8 @@ export interface OutputResiduals {
  *   they lie within [0, 1] however sure a specialist is, as the tanh-pooled embedding does.
  * - To the logits Σ_n (w_n F J_n + L_n) f_n with f_n = 1 + max(ln p_n, −F) / F and F = ln 10⁴: a logarithmic opinion pool (Genest and
  *   Zidek 1986). J_n (numLabels of the primary, of the specialist) is 1 between labels of one name, so that ln p_n counts w_n times; w_n
- *   starts at `weight`, L_n at 0. The primary's own logits are a member of the pool: they count w_0 times where one of these specialists is
- *   active, once elsewhere; w_0 starts at `ownWeight`.
+ *   starts at `weight`, L_n at 0. The primary's own logits are a member of the pool: they count w_0 times where a specialist that started
+ *   with a share is active, once elsewhere; w_0 starts at `ownWeight`.
  */
 export class OutputFusion extends SwarmModule {
   readonly options: z.output<typeof outputFusionSchema>;

@@ -52,10 +52,11 @@ OutputFusionImpl::OutputFusionImpl(const OutputFusionConfig& config) : config_(c
     if (s.labels.empty()) continue;
     const auto same = sameLabels(config, s, i);
     const auto number = std::to_string(i);
-    if (!ownWeight_.defined())
+    const bool pooled = s.weight > 0;
+    if (pooled && !ownWeight_.defined())
       ownWeight_ = register_parameter("ownWeight", at::full({1}, config.ownWeight, same.options()));
     map = LabelMap{same, register_parameter("labelWeight" + number, at::full({1}, s.weight, same.options())),
-                   register_parameter("labels" + number, at::zeros_like(same))};
+                   register_parameter("labels" + number, at::zeros_like(same)), pooled};
   }
 }
 
@@ -64,11 +65,10 @@ OutputResiduals OutputFusionImpl::forward(int64_t batch, const std::vector<Agent
   const auto device = projections_.empty() ? at::Device(at::kCPU) : projections_[0].device();
   const auto options = at::TensorOptions().dtype(config_.dtype).device(device);
   OutputResiduals residual{at::zeros({batch, config_.dModel}, options), {}, {}};
-  at::Tensor answered;  // (B,1) 1 where a specialist with a label map is active
-  if (ownWeight_.defined()) {
-    residual.logits = at::zeros({batch, config_.numLabels}, options);
-    answered = at::zeros({batch, 1}, options);
+  for (const auto& map : labelMaps_) {
+    if (map && !residual.logits.defined()) residual.logits = at::zeros({batch, config_.numLabels}, options);
   }
+  auto answered = at::zeros({batch, 1}, options);  // 1 where a member of the pool is active
   for (const auto& agent : agents) {
     const auto& s = config_.specialists[agent.agent];
     const int64_t count = agent.rows.size(0);
@@ -86,7 +86,7 @@ OutputResiduals OutputFusionImpl::forward(int64_t batch, const std::vector<Agent
     if (map->same.device() != device) map->same = map->same.to(device);
     const auto matrix = map->same * map->weight + map->learned;
     residual.logits.index_add_(0, rows, at::linear(logp.clamp_min(-kFloor) / kFloor + 1, matrix));
-    answered.index_fill_(0, rows, 1);
+    if (map->pooled) answered.index_fill_(0, rows, 1);
   }
   if (ownWeight_.defined()) residual.scale = 1 + answered * (ownWeight_ - 1);
   return residual;

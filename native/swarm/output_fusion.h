@@ -34,7 +34,8 @@ struct AgentOutputs {
 };
 
 // What the head of the primary adds: (B,D) to the pooled embedding and (B,C) to the logits, after these were
-// multiplied by scale (B,1). The last two are undefined where no specialist has a matrix between labels.
+// multiplied by scale (B,1). The last two are undefined where no specialist has a matrix between labels, or a
+// share in the pool.
 struct OutputResiduals {
   at::Tensor embedding;
   at::Tensor logits;
@@ -48,7 +49,8 @@ struct OutputResiduals {
 // logits = sum over active n of (w_n F J_n + L_n) f_n, f_n = 1 + max(ln p_n, -F) / F in [0, 1], F = ln 10^4:
 // a logarithmic opinion pool (Genest and Zidek 1986). J_n (C, Cs) is 1 between labels of one name, so that
 // w_n = 1 gives ln p_n but for a constant; w_n starts at `weight`, L_n (C, Cs) at 0. The primary's own logits
-// are a member of the pool: where one of these specialists is active they count w_0 times, elsewhere once.
+// are a member of the pool: where a specialist that started with a share is active they count w_0 times,
+// elsewhere once.
 class OutputFusionImpl : public torch::nn::Module {
  public:
   explicit OutputFusionImpl(const OutputFusionConfig& config);
@@ -64,9 +66,10 @@ class OutputFusionImpl : public torch::nn::Module {
     at::Tensor same;     // F J; follows the parameters to their device
     at::Tensor weight;   // (1) w
     at::Tensor learned;  // L
+    bool pooled;         // starts with a share in the pool
   };
   std::vector<std::optional<LabelMap>> labelMaps_;
-  at::Tensor ownWeight_;  // (1) w_0; undefined without label maps
+  at::Tensor ownWeight_;  // (1) w_0; undefined where nothing has a share
 };
 TORCH_MODULE(OutputFusion);
 

@@ -250,6 +250,17 @@ describe("OutputFusion", () => {
     const { logits, scale } = await fusion.forward(lane, { batch: 2, agents });
     expect(rowOf(logits!, 0)).toEqual([0, 0]);
     expect([...rowOf(scale!, 0), ...rowOf(scale!, 1)]).toEqual([1, expect.closeTo(0.3, 12)]);
+    // One of another vocabulary, which has no share, leaves the primary its own.
+    const strangers = specialists.map((one, i) => ({ ...one, weight: i === 0 ? 0 : 0.5 }));
+    const mixed = new OutputFusion({
+      dModel: 4,
+      numLabels: 2,
+      ownWeight: 0.3,
+      specialists: strangers,
+      dtype: "f64",
+    });
+    const alone = await mixed.forward(lane, { batch: 2, agents: agents.slice(0, 1) });
+    expect([...rowOf(alone.scale!, 0), ...rowOf(alone.scale!, 1)]).toEqual([1, 1]);
     // sqrt(.8 · .3) : sqrt(.2 · .1)
     const odds = Math.exp(rowOf(logits!, 1)[0]! - rowOf(logits!, 1)[1]!);
     expect(odds).toBeCloseTo(Math.sqrt(0.24 / 0.02), 10);

@@ -5,6 +5,7 @@ import type { AegirForColumnAnnotation } from "../model/index.js";
 import { ColumnSpecialist } from "../swarm/index.js";
 import { type Calibration, calibrated } from "./calibration.js";
 import { encodeTargets } from "./examples.js";
+import type { SpecialistSource } from "./parl.js";
 import { allLogits, modelLogits } from "./predict.js";
 
 /**
@@ -34,4 +35,13 @@ export class ColumnModelSpecialist extends ColumnSpecialist {
   weightsHash(): string {
     return this.model.weightsHash();
   }
+}
+
+/** A column-wise model encodes the columns itself: it cannot read the primary's tokens. */
+export function columnReader(
+  source: SpecialistSource | ColumnSpecialist,
+): SpecialistSource | ColumnSpecialist {
+  if (source instanceof ColumnSpecialist || !source.model.options.columns) return source;
+  const { id, model, serialiser, calibration } = source;
+  return new ColumnModelSpecialist(id, model, serialiser, calibration);
 }

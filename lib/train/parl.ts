@@ -1,24 +1,17 @@
-import { resolve } from "node:path";
 import { parseOptions } from "../config.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import { holdOutSites, learnFromValidation } from "../data/split.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation, AnnotatorOptions } from "../model/index.js";
 import { classWeights } from "../rl/rewards.js";
-import {
-  ColumnSpecialist,
-  FrozenSpecialist,
-  type Specialist,
-  type SwarmOrchestrator,
-} from "../swarm/index.js";
+import { ColumnSpecialist, type SwarmOrchestrator } from "../swarm/index.js";
 import { saveAbstention } from "./abstention.js";
 import { type Calibration, saveCalibration } from "./calibration.js";
-import { ColumnModelSpecialist } from "./columnModel.js";
+import { columnReader } from "./columnModel.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
-import { checkHeldOut } from "./heldOut.js";
+import { columnsToLearn, foldersOf, standingIn } from "./heldOut.js";
 import type { LoadedRun } from "./loadRun.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
@@ -29,7 +22,6 @@ import {
   inTodaysOptions,
   openRun,
   type RunConfig,
-  readRunConfig,
   recordedRun,
   SPECIALIST_ID,
   startingRun,
@@ -101,7 +93,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   checkForm(model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";
-  const teaching = await standingIn(specialists, standIns, labels, options, init);
+  const teaching = await standingIn(specialists, standIns, options, init);
   const data = await prepare(columnsToLearn(dataset, options), labels, serialiser, options);
   const geometry = { ...(model ?? recorded?.model ?? first?.model.options ?? { preset: "tiny" }), labels };
   using cleanup = new Scope();
@@ -185,72 +177,6 @@ function checkSources(
       "trainParl.freezePrimary: an untrained primary cannot be frozen; give init, the run of a trained one",
     );
   }
-}
-
-function columnsToLearn(dataset: Dataset, { learnFrom, holdOut, seed }: ParlSettings): Dataset {
-  if (learnFrom === "train") return dataset;
-  return learnFrom === "validation"
-    ? learnFromValidation(dataset, seed)
-    : holdOutSites(dataset, holdOut!).held;
-}
-
-/**
- * Which specialists answer on the columns that are learnt from.
- * @throws AegirError ERR_CONFIG where what answers there, or the primary, has seen them
- */
-async function standingIn(
-  specialists: readonly (SpecialistSource | ColumnSpecialist)[],
-  standIns: NonNullable<ParlRun["standIns"]>,
-  labels: readonly string[],
-  { learnFrom, holdOut, fuse }: ParlSettings,
-  init: string | undefined,
-): Promise<(swarm: Asked) => Asked> {
-  const config = (message: string) => new AegirError("ERR_CONFIG", `trainParl.${message}`);
-  const names = Object.keys(standIns);
-  if ((learnFrom === "held-out") !== (holdOut !== undefined)) {
-    throw config(
-      `holdOut: was ${holdOut}, with learnFrom ${learnFrom}; give the share of the sites that was held out together with learnFrom held-out`,
-    );
-  }
-  if (learnFrom === "held-out" && init !== undefined)
-    checkHeldOut(await readRunConfig(init), holdOut, "trainParl.init");
-  if (names.length === 0) return (swarm) => swarm;
-  if (learnFrom !== "held-out") throw config(`standIns: learnFrom was ${learnFrom}, expected held-out`);
-  if (fuse !== "outputs") {
-    throw config(
-      `standIns: fuse was ${fuse}, expected outputs: states of one model mean nothing to what was fitted to another's`,
-    );
-  }
-  const frozen = new Map<string, Specialist>();
-  for (const [id, run] of Object.entries(standIns)) {
-    const of = specialists.find((specialist) => specialist.id === id);
-    if (!of)
-      throw config(
-        `standIns: no specialist is called '${id}'; they are ${specialists.map((s) => s.id).join(", ")}`,
-      );
-    checkHeldOut(run.config, holdOut, `trainParl.standIns '${id}'`);
-    const own = of instanceof ColumnSpecialist ? of.labels : of.model.labels;
-    if (own.length !== run.labels.length || own.some((label, i) => run.labels[i] !== label))
-      throw config(`standIns '${id}': knows other labels than the specialist`);
-    const { model, serialiser, calibration } = run;
-    const source = run.specialist ?? columnReader({ id, model: model!, serialiser, calibration });
-    frozen.set(id, source instanceof ColumnSpecialist ? source : new FrozenSpecialist(source.model, { id }));
-  }
-  return ({ specialists: own, specialistStages }) => ({
-    specialists: own.map((specialist) => frozen.get(specialist.id) ?? specialist),
-    specialistStages,
-  });
-}
-
-function foldersOf(standIns: NonNullable<ParlRun["standIns"]>) {
-  return Object.entries(standIns).map(([id, { dir }]) => ({ id, run: resolve(dir) }));
-}
-
-/** A column-wise model encodes the columns itself: it cannot read the primary's tokens. */
-function columnReader(source: SpecialistSource | ColumnSpecialist): SpecialistSource | ColumnSpecialist {
-  if (source instanceof ColumnSpecialist || !source.model.options.columns) return source;
-  const { id, model, serialiser, calibration } = source;
-  return new ColumnModelSpecialist(id, model, serialiser, calibration);
 }
 
 /** A primary reads one sequence a column, with its context in it. */

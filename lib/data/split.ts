@@ -68,6 +68,11 @@ export function holdOutSites(dataset: Dataset, share: number): HeldOut {
   };
 }
 
+/** What a training sees that holds a share of the sites out; all of it where it holds out none. @throws AegirError as holdOutSites */
+export function withoutHeldOut(dataset: Dataset, share: number | undefined): Dataset {
+  return share === undefined ? dataset : holdOutSites(dataset, share).seen;
+}
+
 /**
  * The validation columns in two halves, no site of SOTAB's and no table in both: one to learn on, in place of the training columns, and one
  * to judge by. For what stands on models that know the training columns by heart and cannot be trained again.

@@ -43,18 +43,16 @@ const BINS = 15;
 /**
  * @param logits (rows, classes) of validation columns, row-major
  * @param counts training columns of each class; a class without any counts as having one
- * @param powers of the prior to choose from; [0]: the temperature alone
  */
 export function calibrate(
   logits: Float32Array,
   truth: readonly number[],
   counts: readonly number[],
-  powers: readonly number[] = POWERS,
 ): Calibration {
   const classes = counts.length;
   const total = counts.reduce((sum, count) => sum + Math.max(1, count), 0);
   const logPrior = counts.map((count) => Math.log(Math.max(1, count) / total));
-  const { power, macroF1 } = bestPriorPower(logits, logPrior, truth, powers);
+  const { power, macroF1 } = bestPriorPower(logits, logPrior, truth, POWERS);
   const rows = rowsOf(lessPrior(logits, logPrior, power), classes);
   const temperature = bestTemperature(rows, truth);
   const errorAt = (t: number) =>

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { siteOf, withoutExtension } from "../data/sotab.js";
-import { holdOutSites } from "../data/split.js";
+import { withoutHeldOut } from "../data/split.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { labelledRefs } from "../specialists/index.js";
@@ -50,7 +50,7 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const given = defined({ softShare, temperature });
   const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
   const { dataset: all, holdOut, signal, onProgress } = rest;
-  const dataset = holdOut === undefined ? all : holdOutSites(all, holdOut).seen;
+  const dataset = withoutHeldOut(all, holdOut);
   checkTeachers(teachers, dataset, holdOut);
   const found = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
   const columns = found.length > 0 ? found : labelledRefs(dataset, "train");

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { Serialiser } from "../data/serialise.js";
-import { holdOutSites } from "../data/split.js";
+import { withoutHeldOut } from "../data/split.js";
 import type { Dataset, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { TensorData } from "../native/contract.js";
@@ -46,7 +46,7 @@ export function columnSerialiser(): Serialiser {
  */
 export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSpecialist> {
   const { kind, others = [], holdOut, out, signal, onProgress } = run;
-  const dataset = holdOut === undefined ? run.dataset : holdOutSites(run.dataset, holdOut).seen;
+  const dataset = withoutHeldOut(run.dataset, holdOut);
   if (others.length > 0 && kind !== "stacked") {
     throw new AegirError(
       "ERR_CONFIG",

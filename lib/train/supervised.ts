@@ -1,7 +1,7 @@
 import { parseOptions } from "../config.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
-import { holdOutSites } from "../data/split.js";
+import { withoutHeldOut } from "../data/split.js";
 import type { ColumnRef, Dataset, EncodedExample } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { AegirForColumnAnnotation, type AnnotatorOptions } from "../model/index.js";
@@ -88,7 +88,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     ...recorded?.options,
     ...defined(given),
   });
-  const dataset = options.holdOut === undefined ? all : holdOutSites(all, options.holdOut).seen;
+  const dataset = withoutHeldOut(all, options.holdOut);
   const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
   const labels = trainableLabels(dataset);
   const validation = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);

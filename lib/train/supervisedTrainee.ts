@@ -44,7 +44,7 @@ interface Lesson {
 }
 
 /** Parameters that the models of all tasks share. */
-const SHARED = "backbone.";
+const SHARED = /^backbone\./;
 
 /** What supervised training does at a step: cross-entropy of labels, of soft targets, or of another task's labels. */
 export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
@@ -58,7 +58,7 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
     private readonly soft: SoftTargets | null = null,
     private readonly others: readonly OtherTask[] = [],
   ) {
-    const heads = others.map((other) => ({ module: other.model.native, except: /^backbone\./ }));
+    const heads = others.map((other) => ({ module: other.model.native, except: SHARED }));
     super(model, batches, options, heads);
   }
 
@@ -168,7 +168,7 @@ export class SupervisedTrainee extends ModelTrainee<AegirForColumnAnnotation> {
       // The backbone is the model's, which is restored.
       const weights = storeModule(model.native);
       for (const key of weights.keys())
-        if (!key.startsWith(SHARED)) weights.set(key, groups.heads!.get(`${name}.${key}`)!);
+        if (!SHARED.test(key)) weights.set(key, groups.heads!.get(`${name}.${key}`)!);
       restoreModule(model.native, weights);
       await batches.restore((also as unknown as BatchPosition[])[i]!);
     }

@@ -53,7 +53,7 @@ const distilled: Arm = {
   saw: ({ teachers }) =>
     `labels, unlabelled columns, teachers ${teachers.join(" + ")}${teachers.includes("stacked") ? " (CPA labels)" : ""}`,
   needs: ({ teachers }) => teachers.filter(isArm),
-  specialists: ({ teachers }) => teachers.filter((name) => !isArm(name)),
+  specialists: linearTeachers,
   onCurve: true,
   steps: ({ train, distill: { steps } }) => steps ?? train.steps ?? 0,
   train: (study, context) =>

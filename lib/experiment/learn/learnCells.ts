@@ -8,7 +8,7 @@ import { answersOf, answersOfRuns, type ScoredSplit, type SystemResult } from ".
 import type { Arm, Study } from "./arm.js";
 import { ARMS } from "./arms.js";
 import type { Ablation, LearnPlan } from "./plan.js";
-import { trainSpecialists } from "./specialistRuns.js";
+import { type SpecialistData, trainSpecialists } from "./specialistRuns.js";
 import { withTrainingColumns } from "./subset.js";
 
 /** Seconds that the n-gram baselines take, in steps of a net. */
@@ -37,10 +37,12 @@ export class LearnCells {
 
   all(seeds: number, split: ScoredSplit): Cell[] {
     const numbers = Array.from({ length: seeds }, (_, seed) => seed);
+    const names = Object.keys(this.plan.specialists);
+    const shared = this.study(0);
     const validation = [
       this.baselines("validation"),
-      this.specialists(this.study(0), SPECIALISTS, Object.keys(this.plan.specialists)),
-      this.standIns(this.study(0)),
+      this.specialists(shared.specialists, SPECIALISTS, names, shared),
+      this.specialists(shared.standIns, STAND_INS, names, { ...shared, holdOut: this.plan.standIn.holdOut }),
       ...numbers.flatMap((seed) => ARMS.map((arm) => this.arm(arm, this.study(seed), `seed-${seed}`))),
       ...this.ensembles(seeds, "validation"),
       ...this.plan.ablations.map((ablation) => this.ablation(ablation)),
@@ -63,28 +65,20 @@ export class LearnCells {
 
   private study(seed: number): Study {
     const runs = join(this.out, "runs");
-    const [dir, specialists, standIns] = [`seed-${seed}`, SPECIALISTS, STAND_INS].map((name) =>
-      join(runs, name),
-    );
-    return { plan: this.plan, seed, ...this.data, dir: dir!, specialists: specialists!, standIns: standIns! };
+    const [dir, specialists, standIns] = [
+      join(runs, `seed-${seed}`),
+      join(runs, SPECIALISTS),
+      join(runs, STAND_INS),
+    ];
+    return { plan: this.plan, seed, ...this.data, dir, specialists, standIns };
   }
 
-  private specialists(study: Study, key: string, names: readonly string[]): Cell {
+  private specialists(dir: string, key: string, names: readonly string[], data: SpecialistData): Cell {
     const run = async (context: CellContext) => {
-      await trainSpecialists(study.specialists, names, study, context);
+      await trainSpecialists(dir, names, data, context);
       return { specialists: names };
     };
     return this.scoring(key, [], run, BASELINE_COST * names.length);
-  }
-
-  private standIns(study: Study): Cell {
-    const names = Object.keys(this.plan.specialists);
-    const { holdOut } = this.plan.standIn;
-    const run = async (context: CellContext) => {
-      await trainSpecialists(study.standIns, names, { ...study, holdOut }, context);
-      return { specialists: names };
-    };
-    return this.scoring(STAND_INS, [], run, BASELINE_COST * names.length);
   }
 
   private arm(arm: Arm, study: Study, prefix: string): Cell {
@@ -178,7 +172,7 @@ export class LearnCells {
     const shown = ARMS.filter(({ onCurve }) => onCurve);
     const arms = [...new Set(shown.flatMap((arm) => armsNeeded(arm, this.plan)))];
     const names = [...new Set(arms.flatMap((arm) => arm.specialists(this.plan)))];
-    const specialists = this.specialists(study, `${prefix}/${SPECIALISTS}`, names);
+    const specialists = this.specialists(study.specialists, `${prefix}/${SPECIALISTS}`, names, study);
     return [baseline, specialists, ...arms.map((arm) => this.arm(arm, study, prefix))];
   }
 

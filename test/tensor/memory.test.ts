@@ -35,6 +35,41 @@ describe("the CPU allocator", () => {
     }
   });
 
+  it.runIf(process.platform === "linux")(
+    "asks for large pages for large blocks, and gives back all that it mapped",
+    async () => {
+      const { stdout, code } = await runChild(`
+        const { Tensor, emptyCache } = aegir;
+        const { readFileSync } = await import("node:fs");
+        const kilobytes = (text, name) => Number(text.match(new RegExp(name + ":\\\\s+(\\\\d+) kB"))[1]);
+        const advised = () =>
+          readFileSync("/proc/self/smaps", "utf8")
+            .split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
+            .filter((area) => / hg( |$)/m.test(area))
+            .reduce((sum, area) => sum + kilobytes(area, "Size"), 0);
+        const mapped = () => kilobytes(readFileSync("/proc/self/status", "utf8"), "VmSize");
+        const before = advised();
+        const tensor = Tensor.zeros([16 * 2 ** 20]);
+        const during = advised();
+        tensor.dispose();
+        emptyCache();
+        const after = advised();
+        const start = mapped();
+        for (let i = 0; i < 200; i++) {
+          Tensor.zeros([2 ** 20 + i * 1000]).dispose();
+          emptyCache();
+        }
+        console.log(JSON.stringify({ asked: during - before, kept: after - before, grown: mapped() - start }));
+      `);
+      expect(code).toBe(0);
+      const { asked, kept, grown } = JSON.parse(stdout);
+      expect(asked).toBeGreaterThanOrEqual(64 * 1024);
+      expect(kept).toBe(0);
+      // The edge of a large page forgotten each time would be a hundred megabytes and more.
+      expect(grown).toBeLessThan(32 * 1024);
+    },
+  );
+
   it.skipIf(native().info().cuda.available)("names no device where there is none", () => {
     expect(memory().devices).toEqual([]);
     expect(resetPeakMemory()).toBeUndefined();

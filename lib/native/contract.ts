@@ -99,6 +99,9 @@ export interface NativeTensor extends Disposable {
 }
 
 export interface NativeTensorStatic {
+  /** What `layout` of a tensor last wrote: index of its dtype in `layoutDtypes`, of its CUDA device or -1, its sizes. */
+  readonly layoutValues: Float64Array;
+  readonly layoutDtypes: readonly Dtype[];
   fromData(data: TensorData | number[], shape: number[], dtype: Dtype): NativeTensor;
   full(shape: number[], value: number, dtype: Dtype): NativeTensor;
   /** Standard normal values. */

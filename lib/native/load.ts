@@ -3,6 +3,7 @@ import { type AddonCandidate, addonCandidates } from "../../scripts/build/compil
 import { type FoundLibtorch, setupCommand } from "../../scripts/build/libtorch.mjs";
 import { AegirError, messageOf } from "../errors.js";
 import type { NativeAddon } from "./contract.js";
+import { defineLayout } from "./layout.js";
 import { libtorchInUse } from "./libtorch.js";
 
 export interface LoadedAddon {
@@ -45,6 +46,7 @@ export function loadFrom(candidates: AddonCandidate[], libtorch: FoundLibtorch):
     try {
       const addon = require(path) as NativeAddon;
       addon.setErrorClass(AegirError);
+      defineLayout(addon.Tensor);
       return { addon, path, kind, libtorch };
     } catch (error) {
       cause ??= error;

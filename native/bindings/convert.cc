@@ -97,8 +97,8 @@ std::vector<int64_t> shapeArg(const Napi::Value& value, const std::string& argum
     return integerArg(size, name, 0);
   });
   // As many as ATen's operators take.
-  check(shape.size() <= 64, ErrorCode::Shape, argument, ": ", shape.size(),
-        " dimensions, expected at most 64");
+  check(shape.size() <= kMaxDims, ErrorCode::Shape, argument, ": ", shape.size(),
+        " dimensions, expected at most ", kMaxDims);
   int64_t numel = 1;
   for (int64_t size : shape) {
     if (__builtin_mul_overflow(numel, size, &numel) || numel > (int64_t{1} << 48)) {
@@ -236,15 +236,7 @@ Napi::Array numberArray(Napi::Env env, const std::vector<double>& values) {
 }
 
 Napi::Array shapeArray(Napi::Env env, at::IntArrayRef shape) {
-  // Asked for often: without node-addon-api's scope and check around each element.
-  napi_value array, size;
-  napi_status status = napi_create_array_with_length(env, shape.size(), &array);
-  for (uint32_t i = 0; i < shape.size() && status == napi_ok; ++i) {
-    status = napi_create_int64(env, shape[i], &size);
-    if (status == napi_ok) status = napi_set_element(env, array, i, size);
-  }
-  NAPI_THROW_IF_FAILED(env, status, Napi::Array());
-  return Napi::Array(env, array);
+  return numberArray(env, {shape.begin(), shape.end()});
 }
 
 }  // namespace aegir

@@ -73,6 +73,8 @@ Napi::Object wrapTensor(Napi::Env env, at::Tensor tensor);
 Napi::Value wrapOptionalTensor(Napi::Env env, const at::Tensor& tensor);
 Napi::Array wrapTensors(Napi::Env env, const std::vector<at::Tensor>& tensors);
 Napi::Array numberArray(Napi::Env env, const std::vector<double>& values);
+// More than libtorch's kernels take, and than anything needs.
+constexpr size_t kMaxDims = 64;
 Napi::Array shapeArray(Napi::Env env, at::IntArrayRef shape);
 
 }  // namespace aegir

@@ -65,6 +65,9 @@ class Instance {
   void* adopting = nullptr;
   Completions completions;
   LiveTensors live;
+  // Where Tensor.layout writes to; JavaScript reads it as Tensor.layoutValues. See tensor.h.
+  double* layout = nullptr;
+  Napi::ObjectReference layoutValues;
   std::map<std::string, ModuleFactory> moduleFactories;
 
   // Tidy scopes, see scope.h: how many are open, who names the current one, and that of the job being

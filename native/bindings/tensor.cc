@@ -67,18 +67,29 @@ Napi::Value stack(const Napi::CallbackInfo& info) {
       info.Env(), [&] { return wrapTensor(info.Env(), at::stack(tensors, dim)); }, ErrorCode::Shape);
 }
 
+// What `layout` writes to and the names of the dtypes that it writes indices of.
+void defineLayout(Napi::Env env, Napi::Object constructor) {
+  auto values = Napi::Float64Array::New(env, 2 + kMaxDims);
+  instanceOf(env).layout = values.Data();
+  instanceOf(env).layoutValues = Napi::Persistent(values.As<Napi::Object>());
+  constructor.Set("layoutValues", values);
+  auto names = Napi::Array::New(env, c10::NumScalarTypes);
+  for (uint32_t i = 0; i < names.Length(); ++i) names.Set(i, dtypeName(static_cast<at::ScalarType>(i)));
+  constructor.Set("layoutDtypes", names);
+}
+
 }  // namespace
 
-Napi::Value TensorHandle::shape(const Napi::CallbackInfo& info) {
-  return shapeArray(info.Env(), native().sizes());
-}
-
-Napi::Value TensorHandle::dtype(const Napi::CallbackInfo& info) {
-  return Napi::String::New(info.Env(), dtypeName(native().scalar_type()));
-}
-
-Napi::Value TensorHandle::device(const Napi::CallbackInfo& info) {
-  return Napi::String::New(info.Env(), native().device().str());
+Napi::Value TensorHandle::layout(const Napi::CallbackInfo& info) {
+  const at::Tensor& tensor = native();
+  const at::IntArrayRef sizes = tensor.sizes();
+  check(sizes.size() <= kMaxDims, ErrorCode::Shape, "tensor: ", sizes.size(), " dimensions, at most ",
+        kMaxDims);
+  double* values = instanceOf(info.Env()).layout;
+  *values++ = static_cast<double>(tensor.scalar_type());
+  *values++ = tensor.is_cpu() ? -1 : tensor.get_device();
+  for (const int64_t size : sizes) *values++ = static_cast<double>(size);
+  return Napi::Number::New(info.Env(), static_cast<double>(sizes.size()));
 }
 
 Napi::Value TensorHandle::numel(const Napi::CallbackInfo& info) {
@@ -129,9 +140,7 @@ void registerTensor(Napi::Env env, Napi::Object exports) {
                    T::staticMethod<rand>("rand"),
                    T::staticMethod<cat>("cat"),
                    T::staticMethod<stack>("stack"),
-                   T::getter<&T::shape>("shape"),
-                   T::getter<&T::dtype>("dtype"),
-                   T::getter<&T::device>("device"),
+                   T::getter<&T::layout>("layout"),
                    T::getter<&T::numel>("numel"),
                    T::getter<&T::bytes>("bytes"),
                    T::accessor<&T::requiresGrad, &T::setRequiresGrad>("requiresGrad"),
@@ -173,6 +182,7 @@ void registerTensor(Napi::Env env, Napi::Object exports) {
                    T::method<&T::detach>("detach"),
                    T::method<&T::equal>("equal"),
                    T::method<&T::maxAbsDiff>("maxAbsDiff")});
+  defineLayout(env, exports.Get(T::kName).As<Napi::Object>());
 }
 
 }  // namespace aegir

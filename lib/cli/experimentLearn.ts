@@ -1,13 +1,14 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
+import type { Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { ScoredSplit } from "../experiment/learn/answers.js";
 import { runLearnExperiment } from "../experiment/learn/experiment.js";
 import { type LearnPlan, learnPlan } from "../experiment/learn/plan.js";
 import { type LearnReport, summarise } from "../experiment/learn/summary.js";
 import { learnText, writeLearnReport } from "../report/learnReport.js";
-import { folderSource, generatedSource } from "../train/dataSource.js";
+import { type DataSource, folderSource, generatedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
 import { type ExperimentFlags, reportExperiment } from "./experimentReport.js";
 import type { progressView } from "./progress.js";
@@ -16,7 +17,8 @@ import { number } from "./settings.js";
 interface LearnFlags extends ExperimentFlags {
   data?: string;
   trainFile?: string;
-  cpa?: string | false;
+  task: Task;
+  other?: string | false;
   unlabelled: string[];
   seeds: number;
   steps?: number;
@@ -36,16 +38,17 @@ export function registerLearn(experiment: Command): void {
     .description(
       "What a single model learns from few labelled columns: beside n-gram baselines, distilled, in ensembles, with ablations and a learning curve (docs/learning.md).",
     )
-    .option("--data <dir>", "folder of tables with CTA labels; absent: generated ones")
+    .option("--data <dir>", "folder of labelled tables; absent: generated ones")
+    .addOption(new Option("--task <task>", "what is annotated").choices(["cta", "cpa"]).default("cta"))
     .option(
       "--train-file <name>",
       "SOTAB's layout: full, small, or a training ground-truth file (default: full)",
     )
     .option(
-      "--cpa <dir>",
-      "folder of tables with CPA labels, for the stacked baseline and unlabelled columns (default: those of --data)",
+      "--other <dir>",
+      "folder of tables with labels of the other task (cpa for cta), which stacked classifiers and unlabelled columns are taken from (default: those of --data)",
     )
-    .option("--no-cpa", "use none")
+    .option("--no-other", "use none")
     .option("--unlabelled <dir...>", "further folders of tables that distillation reads without labels", [])
     .option("--seeds <n>", "repetitions; more can be added later", number, 3)
     .option("--steps <n>", "steps of the model on labels alone", number)
@@ -79,21 +82,20 @@ async function runLearn(
   signal: AbortSignal,
   view: ReturnType<typeof progressView>,
 ): Promise<LearnReport> {
-  const { data, trainFile, quick = false, seeds, split, jobs, out } = flags;
+  const { data, task, trainFile, quick = false, seeds, split, jobs, out } = flags;
   const tables = quick ? 90 : 600;
   const source =
     data === undefined
       ? generatedSource({ tables, validation: 0.2, test: 0.2 })
-      : folderSource(data, "cta", trainFile);
+      : folderSource(data, task, trainFile);
   // Every column of generated tables has a label: others are read without theirs, those whose names are not taken.
   const more = data === undefined ? [generatedSource({ seed: 1, tables: 2 * tables })] : [];
   const unlabelled = [...more, ...flags.unlabelled.map((dir) => folderSource(dir))];
-  const cpaDir = flags.cpa ?? (data !== undefined && existsSync(join(data, "CPA")) ? data : undefined);
-  const cpa = typeof cpaDir === "string" ? { cpa: folderSource(cpaDir, "cpa") } : {};
-  const plan = planOf(flags, quick, cpa.cpa !== undefined);
+  const other = otherSource(flags);
+  const plan = planOf(flags, quick, other !== undefined);
   const results = await runLearnExperiment({
     source,
-    ...cpa,
+    ...defined({ other }),
     unlabelled,
     seeds,
     split,
@@ -107,10 +109,18 @@ async function runLearn(
   return summarise({ seeds, split, plan }, results, data ?? "generated tables");
 }
 
+/** Labels of the other task: of --other, or of --data where it has them. */
+function otherSource({ data, task, other }: LearnFlags): DataSource | undefined {
+  if (other === false) return undefined;
+  const name = task === "cta" ? "cpa" : "cta";
+  const dir = other ?? (data !== undefined && existsSync(join(data, name.toUpperCase())) ? data : undefined);
+  return dir === undefined ? undefined : folderSource(dir, name);
+}
+
 function planOf(
   { steps, distillSteps, ablations, curve }: LearnFlags,
   quick: boolean,
-  withCpa: boolean,
+  withOther: boolean,
 ): LearnPlan {
   const plan = learnPlan(quick);
   const { properties: _, ...without } = plan.specialists;
@@ -124,9 +134,9 @@ function planOf(
     ...plan,
     train: { ...plan.train, ...defined({ steps }) },
     distill: { ...plan.distill, ...defined({ steps: distillSteps }) },
-    specialists: withCpa ? plan.specialists : without,
+    specialists: withOther ? plan.specialists : without,
     ablations: plan.ablations.filter(
-      ({ name, also }) => (withCpa || !also) && (ablations?.includes(nameOf(name)) ?? true),
+      ({ name, also }) => (withOther || !also) && (ablations?.includes(nameOf(name)) ?? true),
     ),
     ...defined({ curve }),
   };

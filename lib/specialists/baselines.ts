@@ -14,18 +14,18 @@ export interface Scores {
 }
 
 export interface BaselineScores {
-  name: "own" | "context" | "context, τ" | "context + CPA, τ";
+  name: "own" | "context" | "context, τ" | `context + ${"CPA" | "CTA"}, τ`;
   /** Chosen on validation; 0: no adjustment. */
   tau: number;
   scores: Partial<Record<Split, Scores>>;
-  /** Of features, fit and, where it is stacked, the CPA model; on one core. */
+  /** Of features, fit and, where it is stacked, the model of the other task; on one core. */
   cpuSeconds: number;
   parameters: number;
 }
 
 export interface BaselineOptions {
-  /** A CPA data set for the stacked baseline, of whose sites those in the CTA data's validation and test splits are left out. */
-  cpa?: Dataset;
+  /** Labels of another task for the stacked baseline; their tables of sites in the data's validation and test splits are left out. */
+  other?: Dataset;
   /** Splits that are scored. */
   splits?: readonly Split[];
   features?: Omit<NgramSpecialistOptions, "context" | "folds" | "tau">;
@@ -38,12 +38,12 @@ export interface TrainedBaseline extends Pick<BaselineScores, "name" | "cpuSecon
 
 /**
  * What people would use in place of a network, on the same files: n-gram TF-IDF with logistic regression of the column alone, with the
- * table's other columns, with logit adjustment, and with what a CPA model says of the same columns as further features.
+ * table's other columns, with logit adjustment, and with what a model of another task says of the same columns as further features.
  * @throws AegirError ERR_DATA, ERR_ABORTED
  */
 export async function trainBaselines(
   dataset: Dataset,
-  { cpa, features = {} }: Omit<BaselineOptions, "splits"> = {},
+  { other, features = {} }: Omit<BaselineOptions, "splits"> = {},
   running: Running = {},
 ): Promise<TrainedBaseline[]> {
   const data = { train: labelledRefs(dataset, "train"), labels: dataset.labels };
@@ -57,8 +57,8 @@ export async function trainBaselines(
     { name: "context", specialist: context.value, cpuSeconds },
     { name: "context, τ", specialist: await withBestTau(context.value, validation), cpuSeconds },
   ];
-  if (!cpa) return baselines;
-  const others = [{ name: cpa.task, train: withoutHeldOutSites(cpa, dataset) }];
+  if (!other) return baselines;
+  const others = [{ name: other.task, train: withoutHeldOutSites(other, dataset) }];
   const settings = {
     ...features,
     folds: 0,
@@ -72,7 +72,11 @@ export async function trainBaselines(
   );
   return [
     ...baselines,
-    { name: "context + CPA, τ", specialist: stacked.value, cpuSeconds: stacked.cpuSeconds },
+    {
+      name: `context + ${other.task === "cpa" ? "CPA" : "CTA"}, τ`,
+      specialist: stacked.value,
+      cpuSeconds: stacked.cpuSeconds,
+    },
   ];
 }
 

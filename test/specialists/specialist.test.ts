@@ -173,7 +173,7 @@ describe("errors", () => {
 describe("baselines", () => {
   it("score the same files, with a CPA model of other sites' tables", async () => {
     const cpa: Dataset = { ...dataset, task: "cpa" };
-    const all = await ngramBaselines(dataset, { cpa, splits: ["validation", "test"] });
+    const all = await ngramBaselines(dataset, { other: cpa, splits: ["validation", "test"] });
     expect(all.map(({ name }) => name)).toEqual(["own", "context", "context, τ", "context + CPA, τ"]);
     for (const { scores, parameters, cpuSeconds } of all) {
       expect(scores.validation!.macro).toBeGreaterThan(0.2);

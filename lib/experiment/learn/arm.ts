@@ -11,7 +11,8 @@ export interface Study {
   plan: LearnPlan;
   seed: number;
   dataset: Dataset;
-  cpa: Dataset | null;
+  /** Labels of the other task. */
+  other: Dataset | null;
   /** Tables that are read without their labels, beside those of `dataset`. */
   unlabelled: readonly DataSource[];
   /** Folder of its runs. */
@@ -27,8 +28,8 @@ export interface Study {
 export interface Arm {
   id: string;
   title: string;
-  /** What it learns from. */
-  saw: (plan: LearnPlan) => string;
+  /** What it learns from. @param other the other task's name, in capitals; null where there are no labels of it */
+  saw: (plan: LearnPlan, other: string | null) => string;
   /** Arms whose runs it reads. */
   needs: (plan: LearnPlan) => string[];
   /** Linear specialists that it reads, and those of which it reads the stand-ins. */

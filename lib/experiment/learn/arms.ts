@@ -16,7 +16,7 @@ import { swarm } from "./swarmArm.js";
 const stacked: Arm = {
   id: "stacked",
   title: "stacked specialist",
-  saw: () => "labels, CPA labels",
+  saw: (_, other) => (other ? `labels, ${other} labels` : "labels"),
   needs: () => [],
   specialists: () => ["stacked"],
   onCurve: true,
@@ -39,9 +39,9 @@ const labels: Arm = {
   onCurve: false,
   steps: ({ train }) => train.steps ?? 0,
   train: async (study, context) => {
-    const { plan, dataset, cpa, seed } = study;
+    const { plan, dataset, other, seed } = study;
     const init = plan.pretrain && (await pretrained(study, plan.pretrain, context));
-    const also = plan.also && cpa ? [{ name: "cpa", dataset: cpa }] : [];
+    const also = plan.also && other ? [{ name: other.task, dataset: other }] : [];
     const run = { ...plan.train, ...shared(study, "labels", context), dataset, seed, init, also };
     (await trainSupervised(run)).model.dispose();
   },
@@ -50,8 +50,8 @@ const labels: Arm = {
 const distilled: Arm = {
   id: "distilled",
   title: "net, distilled",
-  saw: ({ teachers }) =>
-    `labels, unlabelled columns, teachers ${teachers.join(" + ")}${teachers.includes("stacked") ? " (CPA labels)" : ""}`,
+  saw: ({ teachers }, other) =>
+    `labels, unlabelled columns, teachers ${teachers.join(" + ")}${other && teachers.includes("stacked") ? ` (${other} labels)` : ""}`,
   needs: ({ teachers }) => teachers.filter(isArm),
   specialists: linearTeachers,
   onCurve: true,
@@ -120,10 +120,9 @@ async function trainDistilled(
 }
 
 async function teachersOf(study: Study, names: readonly TeacherName[], scope: Scope): Promise<Head[]> {
-  const { cpa, dir, whole = dir } = study;
+  const { dir, whole = dir } = study;
   const heads: Head[] = [];
   for (const name of names) {
-    if (name === "stacked" && !cpa) continue;
     const run = join(isArm(name) ? whole : study.specialists, name);
     heads.push(scope.keep(await loadRun(run, { name })));
   }

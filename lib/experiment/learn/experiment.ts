@@ -10,8 +10,8 @@ import type { LearnPlan } from "./plan.js";
 
 export interface LearnExperiment extends Omit<RunCellsOptions, "task"> {
   source: DataSource;
-  /** Tables with CPA labels: for the stacked baseline and teacher, and read without labels for distillation. */
-  cpa?: DataSource;
+  /** Tables with labels of the other task: for the stacked baseline and teacher, and read without labels for distillation. */
+  other?: DataSource;
   /** Further tables that distillation reads without their labels. */
   unlabelled?: readonly DataSource[];
   /** Repetitions, with seeds 0, 1, …; ablations and the learning curve have seed 0 alone. */
@@ -25,6 +25,8 @@ export interface LearnExperiment extends Omit<RunCellsOptions, "task"> {
 
 export interface LearnResults {
   labels: string[];
+  /** The other task, in capitals; null where there are no labels of it. */
+  other: string | null;
   trainColumns: number;
   records: ReadonlyMap<string, CellRecord>;
 }
@@ -35,22 +37,24 @@ export interface LearnResults {
  * @throws AegirError ERR_CONFIG, ERR_DATA before anything is trained; ERR_ABORTED: the same call goes on
  */
 export async function runLearnExperiment(experiment: LearnExperiment): Promise<LearnResults> {
-  const { seeds, source, cpa: cpaSource, unlabelled: others = [], split, plan, out } = experiment;
+  const { seeds, source, other: otherSource, unlabelled: more = [], split, plan, out } = experiment;
   if (!(Number.isInteger(seeds) && seeds >= 1))
     throw new AegirError("ERR_CONFIG", `seeds: expected a whole number from 1, got ${seeds}`);
   // Opened before the folder is made: data that cannot be read leave nothing behind.
   const datasets = new Datasets();
   const dataset = await datasets.get(source);
-  const cpa = cpaSource ? await datasets.get(cpaSource) : null;
-  const unlabelled = [source, ...(cpaSource ? [cpaSource] : []), ...others];
-  const cells = new LearnCells(plan, out, { dataset, cpa, unlabelled }).all(seeds, split);
+  const other = otherSource ? await datasets.get(otherSource) : null;
+  const unlabelled = [source, ...(otherSource ? [otherSource] : []), ...more];
+  const cells = new LearnCells(plan, out, { dataset, other, unlabelled }).all(seeds, split);
   // Which ablations and points of the curve there are changes nothing of the other parts.
   const { ablations: _, curve: __, ...recipe } = plan;
-  const options = { source, cpa: cpaSource ?? null, unlabelled: others, recipe };
+  const options = { source, other: otherSource ?? null, unlabelled: more, recipe };
   const { store, close } = await openExperiment(out, { kind: "learn", options });
   try {
     const records = await runCells(cells, store, { ...experiment, task: "experiment learn" });
-    return { labels: dataset.labels, trainColumns: dataset.splits.train.length, records };
+    const { labels } = dataset;
+    const otherTask = other?.task.toUpperCase() ?? null;
+    return { labels, other: otherTask, trainColumns: dataset.splits.train.length, records };
   } finally {
     await close();
   }

@@ -23,7 +23,8 @@ export const ONE_SEED = 0;
 
 export interface LearnData {
   dataset: Dataset;
-  cpa: Dataset | null;
+  /** Labels of the other task. */
+  other: Dataset | null;
   unlabelled: readonly DataSource[];
 }
 
@@ -119,11 +120,11 @@ export class LearnCells {
   }
 
   private baselines(split: ScoredSplit): Cell {
-    const { dataset, cpa } = this.data;
+    const { dataset, other } = this.data;
     return this.scoring(
       baselinesKey(split),
       [],
-      (context) => baselineResults(this.plan, dataset, cpa, split, context),
+      (context) => baselineResults(this.plan, dataset, other, split, context),
       BASELINE_COST,
     );
   }
@@ -200,11 +201,11 @@ function answersOfArm(
 async function baselineResults(
   { ngrams }: LearnPlan,
   dataset: Dataset,
-  cpa: Dataset | null,
+  other: Dataset | null,
   split: ScoredSplit,
   { signal, onProgress }: CellContext,
 ): Promise<Record<string, SystemResult>> {
-  const options = { features: ngrams, ...(cpa ? { cpa } : {}) };
+  const options = { features: ngrams, ...(other ? { other } : {}) };
   const results: Record<string, SystemResult> = {};
   for (const { name, specialist, cpuSeconds } of await trainBaselines(dataset, options, { signal })) {
     const head = specialistHead(name, dataset.task, specialist);

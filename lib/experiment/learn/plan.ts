@@ -26,7 +26,7 @@ export interface Ablation {
   train?: SupervisedOptions;
   distill?: LearnPlan["distill"];
   teachers?: TeacherName[];
-  /** Of the model on labels alone: CPA labels as a second task on the same backbone. */
+  /** Of the model on labels alone: labels of the other task as a second one on the same backbone. */
   also?: true;
   /** Of the model on labels alone: what comes before. */
   pretrain?: PretrainOptions;
@@ -35,7 +35,6 @@ export interface Ablation {
 export interface LearnPlan extends Recipe {
   /** Of the distilled model, over `train`. */
   distill: SupervisedOptions & DistillOptions;
-  /** "stacked" is left out where there is no CPA data. */
   teachers: TeacherName[];
   also?: true;
   pretrain?: PretrainOptions;
@@ -94,7 +93,7 @@ const SPECIALISTS: LearnPlan["specialists"] = {
   ngram: { kind: "ngram" },
   own: { kind: "ngram", options: { context: false } },
   format: { kind: "format" },
-  // What CPA labels say, and nothing that the others read already.
+  // What labels of the other task say, and nothing that the others read already.
   properties: {
     kind: "stacked",
     options: { readOwn: false, formats: false, places: false, readerLength: 1 },
@@ -133,7 +132,7 @@ const ABLATIONS: Ablation[] = [
   { name: "no own-column head", of: "labels", train: { ownWeight: 0 } },
   { name: "no weight average", of: "labels", train: { ema: 0 } },
   { name: "no label smoothing", of: "labels", train: { labelSmoothing: 0 } },
-  { name: "CPA labels as a second task", of: "labels", also: true },
+  { name: "labels of the other task too", of: "labels", also: true },
   {
     name: "contrastive pretraining before",
     of: "labels",

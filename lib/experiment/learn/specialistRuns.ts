@@ -11,7 +11,7 @@ export interface SpecialistData {
   plan: LearnPlan;
   dataset: Dataset;
   /** What stacked specialists read besides. */
-  cpa: Dataset | null;
+  other: Dataset | null;
   /** Share of the sites to hold out. */
   holdOut?: number;
 }
@@ -20,7 +20,7 @@ export interface SpecialistData {
 export async function trainSpecialists(
   dir: string,
   names: readonly string[],
-  { plan, dataset, cpa, holdOut }: SpecialistData,
+  { plan, dataset, other, holdOut }: SpecialistData,
   { signal, onProgress }: CellContext,
 ): Promise<void> {
   for (const name of names) {
@@ -29,7 +29,7 @@ export async function trainSpecialists(
     // One that was interrupted before its weights were written.
     await rm(out, { recursive: true, force: true });
     const { kind, options } = plan.specialists[name]!;
-    const others = kind === "stacked" && cpa ? [cpa] : [];
+    const others = kind === "stacked" && other ? [other] : [];
     // Nothing learns on their training columns: no fits without them are needed.
     const all = { ...(kind === "format" ? {} : plan.ngrams), ...options, folds: 0 };
     await trainSpecialist({ kind, dataset, others, holdOut, options: all, out, signal, onProgress });

@@ -92,7 +92,7 @@ export interface LearnReport {
 /** Everything that the report says, from the records of the cells. */
 export function summarise(
   { seeds, split, plan }: Pick<LearnExperiment, "seeds" | "split" | "plan">,
-  { labels, trainColumns, records }: LearnResults,
+  { labels, other, trainColumns, records }: LearnResults,
   data: string,
 ): LearnReport {
   const resultOf = (key: string) => records.get(key)!.result as SystemResult;
@@ -105,7 +105,7 @@ export function summarise(
 
   const systems: SystemRow[] = Object.entries(baselines(baselinesKey(split))).map(([name, result]) => ({
     system: `TF-IDF, ${name}`,
-    saw: name.includes("CPA") ? "labels, CPA labels" : "labels",
+    saw: name.includes("+") ? `labels, ${other} labels` : "labels",
     ...scores([result]),
     cpuMinutes: result.cpuSeconds! / 60,
     parameters: result.parameters,
@@ -115,7 +115,7 @@ export function summarise(
     const results = numbers.map((seed) => resultOf(armKey(id, seed, split)));
     const { parameters } = results[0]!;
     const taus = results.map(({ tau }) => tau);
-    const row = { system: title, saw: saw(plan), parameters, cpuMinutes: minutes(id) };
+    const row = { system: title, saw: saw(plan, other), parameters, cpuMinutes: minutes(id) };
     systems.push({ ...row, ...scores(results), tau: taus.includes(null) ? null : mean(taus as number[]) });
     if (seeds < 2 || !ENSEMBLES.some((arm) => arm.id === id)) continue;
     const together = resultOf(ensembleKey(id, seeds, split));

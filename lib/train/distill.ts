@@ -65,7 +65,11 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
     columns: columns.length,
     temperature: divisor,
   };
-  return trainSupervised({ ...rest, soft: { columns, probabilities, share, source } });
+  return trainSupervised({
+    ...rest,
+    task: rest.task ?? "distill",
+    soft: { columns, probabilities, share, source },
+  });
 }
 
 function checkTeachers(teachers: readonly Head[], dataset: Dataset, holdOut: number | undefined): void {

@@ -37,13 +37,15 @@ export function trainableLabels(dataset: Dataset): string[] {
 /**
  * The columns of a split whose labels a model knows.
  * @param unknown "error" (default), or "skip" to leave columns of other labels out
- * @throws AegirError ERR_DATA naming the labels that training had no column of, or where no column is left
+ * @param advice what to do about labels that training had no column of
+ * @throws AegirError ERR_DATA naming these labels, or where no column is left
  */
 export function knownColumns(
   dataset: Dataset,
   split: Split,
   labels: readonly string[],
   unknown: "error" | "skip" = "error",
+  advice = 'skip them (unknownLabels: "skip", --unknown-labels skip) or train with them',
 ): { columns: LabelledColumn[]; skipped: number } {
   const known = new Set(labels);
   const all = dataset.splits[split];
@@ -55,7 +57,7 @@ export function knownColumns(
     throw new AegirError(
       "ERR_DATA",
       `${dataset.name}, ${split}: ${skipped} of ${all.length} columns have labels that were absent from training ` +
-        `(${shown}); skip them (unknownLabels: "skip", --unknown-labels skip) or train with them`,
+        `(${shown}); ${advice}`,
     );
   }
   if (columns.length === 0) {
@@ -64,6 +66,16 @@ export function knownColumns(
     throw new AegirError("ERR_DATA", `${dataset.name}, ${split}: ${why}${cure}`);
   }
   return { columns, skipped };
+}
+
+/** The validation columns that a training is judged by. @throws AegirError ERR_DATA as `knownColumns` */
+export function validationColumns(
+  dataset: Dataset,
+  labels: readonly string[],
+  limit: number,
+): LabelledColumn[] {
+  const advice = "label a training column of each, or take these columns out of the validation split";
+  return thin(knownColumns(dataset, "validation", labels, "error", advice).columns, limit);
 }
 
 /** At most `limit` items, evenly spaced. */

@@ -10,7 +10,7 @@ import { saveAbstention } from "./abstention.js";
 import { type Calibration, saveCalibration } from "./calibration.js";
 import { columnReader } from "./columnModel.js";
 import { defined } from "./defined.js";
-import { encodeColumns, knownColumns, thin, trainableLabels } from "./examples.js";
+import { encodeColumns, knownColumns, trainableLabels, validationColumns } from "./examples.js";
 import { columnsToLearn, foldersOf, standingIn } from "./heldOut.js";
 import type { LoadedRun } from "./loadRun.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
@@ -195,7 +195,7 @@ async function prepare(dataset: Dataset, labels: string[], serialiser: Serialise
   const encode = (epoch: number) =>
     encodeColumns(training, dataset, learnt, labels, options.augment ? epoch : 0);
   const batches = await TrainingBatches.create(encode, { rows: options.batchRows, seed: options.seed });
-  const columns = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);
+  const columns = validationColumns(dataset, labels, options.validationColumns);
   const examples = await encode(0);
   const counts = classCounts(
     examples.map(({ label }) => label),

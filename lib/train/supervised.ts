@@ -8,7 +8,7 @@ import { AegirForColumnAnnotation, type AnnotatorOptions } from "../model/index.
 import { labelsOf, withoutHeldOutSites } from "../specialists/index.js";
 import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
 import { defined } from "./defined.js";
-import { encodeColumns, encodeRefs, encodeTargets, knownColumns, thin, trainableLabels } from "./examples.js";
+import { encodeColumns, encodeRefs, encodeTargets, trainableLabels, validationColumns } from "./examples.js";
 import { initialiseFrom } from "./initialise.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
@@ -91,7 +91,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   const dataset = withoutHeldOut(all, options.holdOut);
   const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
   const labels = trainableLabels(dataset);
-  const validation = thin(knownColumns(dataset, "validation", labels).columns, options.validationColumns);
+  const validation = validationColumns(dataset, labels, options.validationColumns);
   const trainSerialiser = new Serialiser({
     ...serialiser.options,
     shuffle: options.augment,

@@ -758,11 +758,13 @@ export interface NativeAddon {
     lane: NativeLane,
     input: EmaScanInput,
   ): Promise<{ output: NativeTensor; finalValue: NativeTensor } & Timed>;
-  /** history: (S,max(sizes)-1) of what follows; buckets: (K,sizes) i64, -1 where fewer ids have been read. */
+  /** history: (S,max(sizes)-1) of what follows. */
   ngramEmbedding(
     lane: NativeLane,
     input: NgramInput,
-  ): Promise<{ output: NativeTensor; history: NativeTensor; buckets: NativeTensor } & Timed>;
+  ): Promise<{ output: NativeTensor; history: NativeTensor } & Timed>;
+  /** (K,sizes) i64: the row of the table for every n-gram, -1 where fewer ids have been read. */
+  ngramBuckets(lane: NativeLane, input: NgramInput): Promise<NativeTensor>;
   matmul(lane: NativeLane, input: MatmulInput): Promise<NativeTensor>;
   timeMix(lane: NativeLane, input: TimeMixInput): Promise<{ outputs: NativeTensor[] } & Timed>;
 

@@ -64,8 +64,7 @@ Napi::Value emaScanCall(const Napi::CallbackInfo& info) {
                          "finalValue");
 }
 
-Napi::Value ngramEmbeddingCall(const Napi::CallbackInfo& info) {
-  const auto object = objectArg(info[1], "input");
+kernels::NgramInput ngramInput(const Napi::Object& object) {
   kernels::NgramInput input{tensorField(object, "table"),
                             tensorField(object, "ids"),
                             tensorField(object, "cuSeqlens"),
@@ -74,20 +73,26 @@ Napi::Value ngramEmbeddingCall(const Napi::CallbackInfo& info) {
   for (const double size : numberList(object.Get("sizes"), "sizes")) {
     input.sizes.push_back(static_cast<int64_t>(size));
   }
-  auto work = [input = std::move(input), plain = boolField(object, "reference", false)] {
-    c10::AutoGradMode mode(true);
-    return std::vector<at::Tensor>{
-        plain ? kernels::ngramEmbeddingReference(input) : kernels::ngramEmbedding(input),
-        kernels::ngramHistory(input), kernels::ngramBuckets(input)};
-  };
-  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work),
-                 [](Napi::Env env, std::vector<at::Tensor>& results) {
-                   auto object = Napi::Object::New(env);
-                   object.Set("output", wrapTensor(env, results[0]));
-                   object.Set("history", wrapTensor(env, results[1]));
-                   object.Set("buckets", wrapTensor(env, results[2]));
-                   return object;
-                 });
+  return input;
+}
+
+Results embedNgrams(const kernels::NgramInput& input) {
+  return {kernels::ngramEmbedding(input), kernels::ngramHistory(input)};
+}
+
+Results embedNgramsReference(const kernels::NgramInput& input) {
+  return {kernels::ngramEmbeddingReference(input), kernels::ngramHistory(input)};
+}
+
+Napi::Value ngramEmbeddingCall(const Napi::CallbackInfo& info) {
+  const auto object = objectArg(info[1], "input");
+  const bool reference = boolField(object, "reference", false);
+  return enqueueOperator(info, ngramInput(object), reference ? embedNgramsReference : embedNgrams, "history");
+}
+
+Napi::Value ngramBucketsCall(const Napi::CallbackInfo& info) {
+  auto work = [input = ngramInput(objectArg(info[1], "input"))] { return kernels::ngramBuckets(input); };
+  return enqueue(info.Env(), laneArg(info[0]), nullptr, std::move(work), wrapTensor);
 }
 
 struct TimeMixInput {
@@ -177,6 +182,7 @@ void registerKernels(Napi::Env, Napi::Object exports) {
   setFunction<wkv7Call>(exports, "wkv7");
   setFunction<emaScanCall>(exports, "emaScan");
   setFunction<ngramEmbeddingCall>(exports, "ngramEmbedding");
+  setFunction<ngramBucketsCall>(exports, "ngramBuckets");
   setFunction<timeMixCall>(exports, "timeMix");
   setFunction<matmulCall>(exports, "matmul");
 }

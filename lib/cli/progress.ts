@@ -9,8 +9,9 @@ export interface ProgressView {
   stop(): void;
 }
 
-/** Seconds between two plain lines of one task. */
+/** Seconds between two plain lines of one task at least, and the share of the time that it has run: an hour's job prints some hundred lines. */
 const LINE_SECONDS = 5;
+const LINE_SHARE = 0.03;
 
 /** Bars on a terminal, plain lines elsewhere, nothing where `quiet`. */
 export function progressView({ quiet = false }: { quiet?: boolean } = {}): ProgressView {
@@ -54,13 +55,14 @@ class Bars implements ProgressView {
 }
 
 class Lines implements ProgressView {
-  private readonly last = new Map<string, number>();
+  private readonly tasks = new Map<string, { begun: number; last: number }>();
 
   update(progress: Progress): void {
     const now = performance.now();
-    const due = now - (this.last.get(progress.task) ?? Number.NEGATIVE_INFINITY) >= LINE_SECONDS * 1000;
-    if (!due && progress.step < progress.total) return;
-    this.last.set(progress.task, now);
+    const { begun, last } = this.tasks.get(progress.task) ?? { begun: now, last: Number.NEGATIVE_INFINITY };
+    const between = Math.max(LINE_SECONDS * 1000, LINE_SHARE * (now - begun));
+    if (now - last < between && progress.step < progress.total) return;
+    this.tasks.set(progress.task, { begun, last: now });
     const { task, step, total } = progress;
     const parts = [
       `${task}: ${step}/${total}`,

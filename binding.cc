@@ -10,11 +10,12 @@ namespace {
 
 using Register = void (*)(Napi::Env, Napi::Object);
 
-constexpr Register kBindings[] = {
-    aegir::registerTensor,  aegir::registerScope, aegir::registerGenerator, aegir::registerLane,
-    aegir::registerMemory,  aegir::registerInfo,  aegir::registerModule,    aegir::registerModel,
-    aegir::registerKernels, aegir::registerLoss,  aegir::registerBackward,  aegir::registerOptim,
-    aegir::registerSwarm,   aegir::registerRl,    aegir::registerDecode,    aegir::registerBatched};
+constexpr Register kBindings[] = {aegir::registerTensor,  aegir::registerScope,    aegir::registerGenerator,
+                                  aegir::registerLane,    aegir::registerMemory,   aegir::registerInfo,
+                                  aegir::registerModule,  aegir::registerModel,    aegir::registerKernels,
+                                  aegir::registerLoss,    aegir::registerBackward, aegir::registerOptim,
+                                  aegir::registerSwarm,   aegir::registerRl,       aegir::registerDecode,
+                                  aegir::registerBatched, aegir::registerSparse};
 
 Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   aegir::cuda::openPlugin();  // before anything can ask libtorch for CUDA

@@ -483,6 +483,16 @@ export interface MatmulInput {
   reference?: boolean;
 }
 
+/** Rows of non-zero values (compressed sparse rows): row i has `indices` and `values` from `starts[i]` to `starts[i + 1]`. */
+export interface SparseRowArrays {
+  columns: number;
+  /** (rows + 1) */
+  starts: Int32Array;
+  /** Columns, ascending within a row. */
+  indices: Int32Array;
+  values: Float32Array;
+}
+
 export interface TimeMixInput {
   operator:
     | "tokenShiftMix"
@@ -767,6 +777,22 @@ export interface NativeAddon {
   ngramBuckets(lane: NativeLane, input: NgramInput): Promise<NativeTensor>;
   matmul(lane: NativeLane, input: MatmulInput): Promise<NativeTensor>;
   timeMix(lane: NativeLane, input: TimeMixInput): Promise<{ outputs: NativeTensor[] } & Timed>;
+
+  // Of sparse rows x (R,F), on this thread; sums in f64, in the order of a row's values. ERR_ARGUMENT, ERR_SHAPE where arrays do not fit.
+  /** into (R,width) += x dense (F,width); returns `into`. */
+  sparseProduct(
+    x: SparseRowArrays,
+    dense: Float32Array | Float64Array,
+    width: number,
+    into: Float64Array,
+  ): Float64Array;
+  /** into (F,width) += xᵀ dense (R,width); returns `into`. */
+  sparseTransposedProduct(
+    x: SparseRowArrays,
+    dense: Float64Array,
+    width: number,
+    into: Float64Array,
+  ): Float64Array;
 
   /** loss: scalar; logp: log p(label) per row, no gradient, 0 where the label is -100. */
   crossEntropy(

@@ -1,12 +1,8 @@
-/** Rows of non-zero values (compressed sparse rows): row i has `indices` and `values` from `starts[i]` to `starts[i + 1]`. */
-export interface SparseRows {
+import type { SparseRowArrays } from "../native/contract.js";
+import { native } from "../native/load.js";
+
+export interface SparseRows extends SparseRowArrays {
   rows: number;
-  columns: number;
-  /** (rows + 1) */
-  starts: Int32Array;
-  /** Ascending within a row. */
-  indices: Int32Array;
-  values: Float32Array;
 }
 
 /** Collects rows of unknown length; its arrays double as they fill. */
@@ -70,31 +66,12 @@ export function timesDense(
   width: number,
   into: Float64Array,
 ): Float64Array {
-  const { starts, indices, values } = x;
-  for (let row = 0; row < x.rows; row++) {
-    const to = row * width;
-    for (let k = starts[row]!; k < starts[row + 1]!; k++) {
-      const from = indices[k]! * width;
-      const value = values[k]!;
-      for (let c = 0; c < width; c++) into[to + c]! += value * w[from + c]!;
-    }
-  }
-  return into;
+  return native().sparseProduct(x, w, width, into);
 }
 
 /** Xᵀ A: (columns, width) of A (rows, width), row-major. */
 export function transposedTimesDense(x: SparseRows, a: Float64Array, width: number): Float64Array {
-  const { starts, indices, values } = x;
-  const out = new Float64Array(x.columns * width);
-  for (let row = 0; row < x.rows; row++) {
-    const from = row * width;
-    for (let k = starts[row]!; k < starts[row + 1]!; k++) {
-      const to = indices[k]! * width;
-      const value = values[k]!;
-      for (let c = 0; c < width; c++) out[to + c]! += value * a[from + c]!;
-    }
-  }
-  return out;
+  return native().sparseTransposedProduct(x, a, width, new Float64Array(x.columns * width));
 }
 
 /** Xᵀ. */

@@ -16,6 +16,7 @@ void registerBackward(Napi::Env env, Napi::Object exports);
 void registerModel(Napi::Env env, Napi::Object exports);
 void registerDecode(Napi::Env env, Napi::Object exports);
 void registerKernels(Napi::Env env, Napi::Object exports);
+void registerSparse(Napi::Env env, Napi::Object exports);
 void registerSwarm(Napi::Env env, Napi::Object exports);
 void registerBatched(Napi::Env env, Napi::Object exports);
 void registerRl(Napi::Env env, Napi::Object exports);

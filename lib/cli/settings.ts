@@ -87,6 +87,15 @@ function numbers(text: string): number[] {
   return text.split(",").map(number);
 }
 
+function namedNumbers(text: string): Record<string, number> {
+  const pairs = text.split(",").map((part): [string, number] => {
+    const [, name, value] = /^(.+)=(.+)$/.exec(part.trim()) ?? [];
+    if (name === undefined) throw new InvalidArgumentError("expected name=number,…");
+    return [name, number(value!)];
+  });
+  return Object.fromEntries(pairs);
+}
+
 function parseLayout(text: string): ArchLayout {
   try {
     return JSON.parse(text) as ArchLayout;
@@ -101,6 +110,7 @@ function optionOf(flag: string, inner: z.ZodType, defaultValue: unknown, descrip
     return new Option(defaultValue === true ? `--no-${flag}` : `--${flag}`, description);
   if (type === "enum") return new Option(`--${flag} <name>`, description).choices(Object.values(entries!));
   if (type === "number") return new Option(`--${flag} <n>`, description).argParser(number);
+  if (type === "record") return new Option(`--${flag} <name=n,…>`, description).argParser(namedNumbers);
   return new Option(`--${flag} <text>`, description);
 }
 

@@ -17,6 +17,7 @@ import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
+import { priceShares } from "./rolloutRewards.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
 import {
   inTodaysOptions,
@@ -158,7 +159,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
 
 function checkSources(
   specialists: ParlRun["specialists"],
-  { freezePrimary }: ParlSettings,
+  { freezePrimary, prices }: ParlSettings,
   initialised: boolean,
 ): void {
   if (specialists.length === 0) {
@@ -171,6 +172,11 @@ function checkSources(
       `trainParl.specialists: id '${odd.id}' names a folder: expected letters, digits and . _ - @, not a dot in front`,
     );
   }
+  // Throws for names that are not theirs.
+  priceShares(
+    specialists.map(({ id }) => id),
+    prices,
+  );
   if (freezePrimary && !initialised) {
     throw new AegirError(
       "ERR_CONFIG",

@@ -74,6 +74,12 @@ const rewards = {
       "share of right answers on validation that sets abstain-below at every validation; the run stores that of its weights",
     ),
   cost: z.number().min(0).default(0.25).describe("what activating every specialist costs a row"),
+  prices: z
+    .record(z.string(), z.number().min(0))
+    .optional()
+    .describe(
+      "what activating each specialist costs beside the others, such as its time (default: all alike)",
+    ),
   targetRate: share.optional().describe("activation rate that a controller of the cost holds"),
   stepsBudget: z
     .number()

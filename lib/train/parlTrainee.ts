@@ -16,6 +16,7 @@ import type { MetricValue } from "./metricsLog.js";
 import { AdamW } from "./optimizer.js";
 import type { ParlSettings } from "./parlOptions.js";
 import { SwarmValidation } from "./parlValidation.js";
+import { priceShares } from "./rolloutRewards.js";
 import { type PerfReward, type RoutedBatch, RouterLearner } from "./routerLearner.js";
 import { RouterUpdate } from "./routerUpdate.js";
 import { mixRandomRows, randomActions } from "./routingDraws.js";
@@ -70,6 +71,10 @@ export class ParlTrainee implements Trainee, Disposable {
       this.generator,
       data.perfReward,
       stepCounts(swarm),
+      priceShares(
+        swarm.specialists.map(({ id }) => id),
+        options.prices,
+      ),
     );
     this.update = new RouterUpdate(router, primary.lane, options);
     this.guard = new CollapseGuard(swarm.specialists.length, options.collapsePatience);

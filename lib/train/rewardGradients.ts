@@ -85,7 +85,7 @@ export async function sampledGradient(
   using scope = new Scope();
   const steps = { main: 1, sub: Array<number>(n).fill(1) };
   const reward = term === "perf" ? loglikPerf : NO_REWARD;
-  const learner = new RouterLearner(fresh, lane, options, generator, reward, steps);
+  const learner = new RouterLearner(fresh, lane, options, generator, reward, steps, Array(n).fill(1 / n));
   const { hidden, labels } = table;
   const phase = { kind: "standard", cap, rho: cap < n ? cap / n : 0.5 } as const;
   const routed = await learner.route(hidden, labels, lookUp(table, shuffled), phase, 0, scope);

@@ -1,5 +1,5 @@
+import { AegirError } from "../errors.js";
 import { type Baseline, batchAdvantages, gdpoAdvantages, type RewardComponent } from "../rl/advantages.js";
-import { activated } from "./routingDraws.js";
 
 /** What came of G routings of each of R rows; every array is (G,R), draw g of row r at g·R + r. */
 export interface RolloutOutcome {
@@ -102,7 +102,31 @@ export function informativeShare(perf: ArrayLike<number>, rows: number): number 
   return count / rows;
 }
 
-/** −|a|/n of every routing (G,R): what the cost coefficient is multiplied with. */
-export function activationPrices(actions: ArrayLike<number>, n: number): Float64Array {
-  return Float64Array.from({ length: actions.length / n }, (_, i) => -activated(actions, i, n) / n);
+/**
+ * (n) what each specialist costs as a share of what all cost: 1/n where no prices are given.
+ * @param prices by name; one each, none below 0, some above
+ * @throws AegirError ERR_CONFIG
+ */
+export function priceShares(names: readonly string[], prices?: Readonly<Record<string, number>>): number[] {
+  if (prices === undefined) return names.map(() => 1 / names.length);
+  const unknown = Object.keys(prices).find((name) => !names.includes(name));
+  const missing = names.find((name) => prices[name] === undefined);
+  const total = Object.values(prices).reduce((sum, price) => sum + price, 0);
+  if (unknown === undefined && missing === undefined && total > 0)
+    return names.map((name) => prices[name]! / total);
+  const what =
+    unknown !== undefined
+      ? `no specialist is called '${unknown}'`
+      : missing !== undefined
+        ? `'${missing}' has none`
+        : "all are 0";
+  throw new AegirError("ERR_CONFIG", `prices: ${what}; expected one for each of ${names.join(", ")}`);
+}
+
+/** −Σ s over the activated of every routing (G,R), s their shares: what the cost coefficient is multiplied with. */
+export function activationPrices(actions: ArrayLike<number>, shares: readonly number[]): Float64Array {
+  const n = shares.length;
+  return Float64Array.from({ length: actions.length / n }, (_, i) =>
+    shares.reduce((sum, share, k) => sum - (actions[i * n + k] ? share : 0), 0),
+  );
 }

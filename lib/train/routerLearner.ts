@@ -77,6 +77,8 @@ export class RouterLearner {
     private readonly generator: NativeGenerator,
     private readonly perfReward: PerfReward,
     private readonly steps: StepCounts,
+    /** (n) of `priceShares`. */
+    private readonly shares: readonly number[],
   ) {
     this.monitor = new RoutingMonitor(router.numSpecialists);
     const { targetRate, cost } = options;
@@ -215,7 +217,7 @@ export class RouterLearner {
     const n = this.router.numSpecialists;
     const components: Rollouts["components"] = {
       perf: { values: perf, weight: 1 },
-      cost: { values: activationPrices(actions, n), weight: this.controller?.coefficient ?? cost },
+      cost: { values: activationPrices(actions, this.shares), weight: this.controller?.coefficient ?? cost },
       // r_finish = (coverage − penalty + 1) / 2: of one rollout, its coverage is 0 or 1.
       finish: { values: finished, weight: lambdas.finish / 2 },
     };

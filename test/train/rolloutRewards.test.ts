@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { CappedBernoulli } from "../../lib/rl/policy.js";
-import { activationPrices, informativeShare, rolloutRewards } from "../../lib/train/rolloutRewards.js";
+import {
+  activationPrices,
+  informativeShare,
+  priceShares,
+  rolloutRewards,
+} from "../../lib/train/rolloutRewards.js";
 import { enumerateActions, repeatActions } from "../../lib/train/routingDraws.js";
 
 describe("rollout rewards", () => {
@@ -13,7 +18,7 @@ describe("rollout rewards", () => {
         rows: 2,
         components: {
           perf: { values: perf, weight: 1 },
-          cost: { values: activationPrices(actions, 2), weight: 0.2 },
+          cost: { values: activationPrices(actions, priceShares(["a", "b"])), weight: 0.2 },
         },
       },
       "rloo",
@@ -24,6 +29,24 @@ describe("rollout rewards", () => {
     expect(result.terms.perf).toBeCloseTo(-5.5 / 4, 12);
     expect(result.terms.cost).toBeCloseTo(-0.1, 12);
     expect(informativeShare(perf, 2)).toBe(0.5);
+  });
+
+  test("specialists of a price of their own cost their share of what all cost", () => {
+    const shares = priceShares(["net", "ngram"], { ngram: 1, net: 3 });
+    expect(shares).toEqual([0.75, 0.25]);
+    const actions = Uint8Array.of(0, 0, 1, 0, 0, 1, 1, 1);
+    expect([...activationPrices(actions, shares)]).toEqual([0, -0.75, -0.25, -1]);
+    expect(priceShares(["net", "ngram"])).toEqual([0.5, 0.5]);
+  });
+
+  test.each([
+    [{ net: 1 }, "'ngram' has none"],
+    [{ net: 1, ngram: 1, nett: 2 }, "no specialist is called 'nett'"],
+    [{ net: 0, ngram: 0 }, "all are 0"],
+  ])("prices %j are refused", (prices, why) => {
+    expect(() => priceShares(["net", "ngram"], prices)).toThrow(
+      `prices: ${why}; expected one for each of net, ngram`,
+    );
   });
 
   test("enumerated, the weighted score-function gradient is that of the expected reward", () => {
@@ -39,7 +62,10 @@ describe("rollout rewards", () => {
         rows: 1,
         components: {
           perf: { values: each.map(perfOf), weight: 1 },
-          cost: { values: activationPrices(repeatActions(actions, n, 1), n), weight: cost },
+          cost: {
+            values: activationPrices(repeatActions(actions, n, 1), [1 / 3, 1 / 3, 1 / 3]),
+            weight: cost,
+          },
         },
         probabilities,
       },

@@ -9,6 +9,7 @@ import { parallelReward } from "../../lib/rl/rewards.js";
 import type { RoutingPhase } from "../../lib/rl/schedules.js";
 import { encodeColumns } from "../../lib/train/examples.js";
 import { parlOptions } from "../../lib/train/parlOptions.js";
+import { priceShares } from "../../lib/train/rolloutRewards.js";
 import type { Evaluate, PerfReward } from "../../lib/train/routerLearner.js";
 import { RouterLearner } from "../../lib/train/routerLearner.js";
 import { RouterUpdate } from "../../lib/train/routerUpdate.js";
@@ -70,10 +71,10 @@ describe("sampled and enumerated gradients", () => {
       const gradient = async (estimator: "sample" | "enumerate", rollouts: number) => {
         const options = parlOptions.parse({ estimator, rollouts, cost: 0, entropyBonus: 0 });
         const generator = scope.keep(new (native().Generator)(seed));
-        const learner = new RouterLearner(swarm.router, swarm.primary.lane, options, generator, logp, {
-          main: 3,
-          sub: [3, 3, 3],
-        });
+        const steps = { main: 3, sub: [3, 3, 3] };
+        const { router, primary } = swarm;
+        const shares = priceShares(["a", "b", "c"]);
+        const learner = new RouterLearner(router, primary.lane, options, generator, logp, steps, shares);
         // Without r_parallel's term, whose draws both share.
         const routed = await learner.route(hidden, batch!.labels, evaluate, phaseOf(cap), 1, scope);
         const update = new RouterUpdate(swarm.router, swarm.primary.lane, options);

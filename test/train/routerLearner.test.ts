@@ -64,6 +64,21 @@ describe("what a routing is paid", () => {
     expect(criticalStepsOf([0, 0, 1, 0, 1, 1], { main: 4, sub: [2, 5] })).toEqual([4, 6, 9]);
   });
 
+  test("of two specialists that do equally well the cheaper one is asked", async () => {
+    for (const [prices, cheap, dear] of [
+      [[0.7, 0.1, 0.2], 1, 0],
+      [[0.1, 0.7, 0.2], 0, 1],
+    ] as const) {
+      using task = new RouterTask(t.lane, dims, n, 1, { ...plain, cost: 0.5, routerLr: 5e-2 }, {}, prices);
+      const rows = rowsOf(32, (_, action) => (action[0] || action[1] ? 0 : -1));
+      for (let step = 0; step < 400; step++) await task.step(rows, standard(n), 0);
+      const { rates } = await task.deployed(rows, n);
+      expect(rates[cheap]).toBeGreaterThan(0.95);
+      expect(rates[dear]).toBeLessThan(0.1);
+      expect(rates[2]).toBeLessThan(0.1);
+    }
+  });
+
   test("a controller of the cost brings the activation to its target", async () => {
     using task = new RouterTask(t.lane, dims, n, 1, { ...plain, targetRate: 0.2, routerLr: 5e-2 });
     const rows = rowsOf(32, () => 0);

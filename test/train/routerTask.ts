@@ -47,15 +47,15 @@ export class RouterTask implements Disposable {
     seed: number,
     options: ParlOptions = {},
     router: RouterOptions = {},
+    prices?: readonly number[],
   ) {
     this.options = parlOptions.parse(options);
     this.router = new SpecialistRouter(dims, n, router);
     this.generator = new (native().Generator)(seed);
     this.random = new Random(seed, "task");
-    this.learner = new RouterLearner(this.router, lane, this.options, this.generator, given, {
-      main: 4,
-      sub: Array(n).fill(2),
-    });
+    const steps = { main: 4, sub: Array<number>(n).fill(2) };
+    const shares = prices ?? Array<number>(n).fill(1 / n);
+    this.learner = new RouterLearner(this.router, lane, this.options, this.generator, given, steps, shares);
     this.update = new RouterUpdate(this.router, lane, this.options);
     this.optimizer = new AdamW([{ module: this.router.native }], { weightDecay: 0 });
   }

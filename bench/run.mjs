@@ -22,6 +22,7 @@ import { operatorCases } from "./operators.mjs";
 import { findPython } from "./python.mjs";
 import { scalingCases } from "./scaling.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
+import { sparseCases } from "./sparse.mjs";
 import { trainingCases } from "./training.mjs";
 import { wkv7FormCases } from "./wkv7.mjs";
 
@@ -37,6 +38,7 @@ const cases = [
   ...callCases,
   ...laneCases,
   ...scalingCases,
+  ...sparseCases,
 ];
 
 async function contextOf(quick) {

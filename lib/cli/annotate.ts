@@ -36,7 +36,7 @@ export function register(program: Command): void {
     )
     .argument(
       "[run]",
-      "run folder of train supervised or train parl, or one of a demo's (runs/demo-1/swarm-both); absent: the default model",
+      "run folder of a training (train supervised, distill, specialist or parl), or one of a demo's (runs/demo-1/swarm-both); absent: the default model",
     )
     .argument("[files...]", "CSV files")
     .option("--list-types", "print the types that the run, or the default model, knows")
@@ -64,7 +64,10 @@ async function annotate(first: string | undefined, rest: string[], flags: Annota
   const { run, files } = runAndFiles(first, rest);
   if (flags.listTypes) return listTypes(run, flags);
   if (files.length === 0)
-    throw new AegirError("ERR_ARGUMENT", `annotate: no CSV file given${run ? ` for the run ${run}` : ""}`);
+    throw new AegirError(
+      "ERR_ARGUMENT",
+      `annotate: no CSV file given${run ? `; ${run} is a folder and was taken for a run: give files after it, or ${run}/*.csv alone` : ""}`,
+    );
   const view = progressView({ quiet: flags.quiet });
   try {
     const results = await withInterrupt(async (signal) => {

@@ -35,7 +35,7 @@ export function register(program: Command): void {
     .description("Score a trained run on labelled columns.")
     .argument(
       "<run>",
-      "run folder of train supervised or train parl, or one of a demo's (runs/demo-1/swarm-both)",
+      "run folder of a training (train supervised, distill, specialist or parl), or one of a demo's (runs/demo-1/swarm-both)",
     )
     .option("--data <dir>", "folder of labelled tables; absent: the data that the run was trained on")
     .addOption(new Option("--task <task>", "task of --data (default: the run's)").choices(["cta", "cpa"]))

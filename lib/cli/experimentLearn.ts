@@ -106,7 +106,7 @@ async function runLearn(
     onProgress: (progress) => view.update(progress),
     onNote: (text) => view.note(text),
   });
-  return summarise({ seeds, split, plan }, results, data ?? "generated tables");
+  return { ...summarise({ seeds, split, plan }, results, data ?? "generated tables"), quick };
 }
 
 /** Labels of the other task: of --other, or of --data where it has them. */

@@ -10,7 +10,7 @@ export function addSettings(command: Command, schema: z.ZodObject, leaveOut: str
     const { inner, defaultValue } = unwrap(field as z.ZodType);
     const what = (field as z.ZodType).description ?? "";
     const shown = defaultValue === undefined ? "" : ` (default: ${JSON.stringify(defaultValue)})`;
-    const description = defaultValue === true ? `do not ${what}` : `${what}${shown}`;
+    const description = defaultValue === true ? `switch off: ${what}` : `${what}${shown}`;
     command.addOption(optionOf(kebab(name), inner, defaultValue, description));
   }
   return command;
@@ -32,7 +32,7 @@ export function addModelOptions(command: Command): Command {
     .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number)
     .option("--ngram-width <n>", "channels of its rows (default: 48)", number)
     .option("--columns", "column-wise: encode each column by itself, and attend to the table's others")
-    .option("--column-heads <n>", "heads of that attention (default: 3)", number)
+    .option("--column-heads <n>", "heads of that attention (default: 3, or what divides the width)", number)
     .option("--column-positions <n>", "places in a table with a learned embedding (default: 0)", number)
     .option("--factor-labels", "labels such as Book/name share the logits of their parts")
     .option(

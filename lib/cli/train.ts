@@ -207,7 +207,7 @@ function addParl(train: Command): void {
           onWarning: note,
         });
         trained[Symbol.dispose]();
-        return trained.outcome;
+        return calibratedOutcome(trained);
       });
     });
 }
@@ -342,7 +342,10 @@ function trainingCommand(train: Command, name: string, settings: z.ZodObject): C
 /** What a training command prints. */
 type CommandOutcome = TrainingOutcome & { calibration?: Omit<Calibration, "logPrior"> };
 
-function calibratedOutcome({ outcome, calibration }: TrainedAnnotator): CommandOutcome {
+function calibratedOutcome({
+  outcome,
+  calibration,
+}: Pick<TrainedAnnotator, "outcome" | "calibration">): CommandOutcome {
   if (!calibration) return outcome;
   const { logPrior: _, ...said } = calibration;
   return { ...outcome, calibration: said };
@@ -413,9 +416,10 @@ function printOutcome(flags: TrainFlags, outcome: CommandOutcome): void {
     `${flags.out}: ${steps} steps${early} in ${seconds.toFixed(0)} s${score}; timer lag p99 ${lag.p99.toFixed(1)} ms\n`,
   );
   if (!calibration) return;
+  const where = "holdOut" in flags && !("learnFrom" in flags) ? "the held-out sites" : "validation";
   const { priorPower, temperature, macroF1, calibrationError } = calibration;
   process.stdout.write(
-    `calibrated on validation: prior to the power ${priorPower}, temperature ${temperature.toFixed(2)}; ` +
-      `macro F1 ${macroF1.toFixed(3)}, calibration error ${calibrationError.before.toFixed(3)} -> ${calibrationError.after.toFixed(3)}\n`,
+    `calibrated on ${where}: prior to the power ${priorPower} by macro F1, ${macroF1.toFixed(3)}; temperature ${temperature.toFixed(2)} by likelihood; ` +
+      `expected calibration error ${calibrationError.after.toFixed(3)}, without ${calibrationError.before.toFixed(3)}\n`,
   );
 }

@@ -43,8 +43,8 @@ const ngramSchema = z.strictObject({
 });
 
 const columnsSchema = z.strictObject({
-  /** Heads of the attention. */
-  heads: positive.default(3),
+  /** Heads of the attention. Default: 3, or the most up to 4 that divide the width. */
+  heads: positive.optional(),
   /** Places of a table that have a learned embedding each, the last for all behind it; 0: the order of columns changes nothing. */
   positions: z.int().min(0).max(4096).default(0),
 });
@@ -183,10 +183,12 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
   if (repeated !== undefined)
     throw new AegirError("ERR_CONFIG", `model options.labels: '${repeated}' occurs twice`);
   const backbone = resolveBackbone(given, "annotation");
-  if (columns && backbone.dModel[0]! % columns.heads !== 0) {
+  const width = backbone.dModel[0]!;
+  const heads = columns?.heads ?? [3, 4, 2, 1].find((count) => width % count === 0)!;
+  if (columns && width % heads !== 0) {
     throw new AegirError(
       "ERR_CONFIG",
-      `model options.columns.heads: ${columns.heads} does not divide dModel ${backbone.dModel[0]}`,
+      `model options.columns.heads (--column-heads): ${heads} does not divide dModel ${width}; give a number that does, or none`,
     );
   }
   if (columns && pooling.includes("context")) {
@@ -201,7 +203,7 @@ export function resolveAnnotator(options: AnnotatorOptions): ResolvedAnnotator {
     pooling: [...pooling],
     // Absent where off, as in runs that were saved before there was the option.
     ...(poolNorm ? { poolNorm } : {}),
-    ...(columns ? { columns } : {}),
+    ...(columns ? { columns: { ...columns, heads } } : {}),
     ...(factorLabels ? { factorLabels } : {}),
   };
 }

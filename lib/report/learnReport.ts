@@ -65,6 +65,7 @@ function comparison({
   hard,
   systems,
   cpuMinutes,
+  quick,
 }: LearnReport): Section {
   return {
     title: `${data}: ${labels.length} labels from ${trainColumns} columns, scored on ${split}`,
@@ -93,10 +94,11 @@ function comparison({
       ),
     },
     notes: [
+      ...(quick ? ["--quick: trainings of a few steps show that all works; the figures mean nothing."] : []),
       `${seeds} seed(s); ± is half a 95 % interval over them (Student's t). Hard labels (mean F1): ${hard.join(", ")}.`,
       "CPU-minutes of a distilled net include its teachers'. τ, the steps that are kept and the recipe were chosen on validation." +
         (split === "validation" ? " These are the same columns, so figures are slightly flattered." : ""),
-      `The whole experiment took ${cpuMinutes.toFixed(0)} CPU-minutes.`,
+      `The whole experiment took ${cpuMinutes.toFixed(cpuMinutes < 10 ? 1 : 0)} CPU-minutes.`,
     ],
     pictures: [],
   };

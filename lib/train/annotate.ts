@@ -1,5 +1,6 @@
 import path from "node:path";
 import { type CsvOptions, readCsv } from "../data/csv.js";
+import { checkIsTable } from "../data/isTable.js";
 import type { Serialiser } from "../data/serialise.js";
 import type { EncodedExample, Table, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
@@ -52,7 +53,7 @@ export interface AnnotateOptions extends PredictOptions, TableOptions {
 
 /**
  * Annotates the columns of one table.
- * @throws AegirError ERR_DATA for a table without columns or cells, or with more than `maxColumns` columns
+ * @throws AegirError ERR_ARGUMENT for what is no `Table`; ERR_DATA for one without columns or cells, or with more than `maxColumns` columns
  */
 export async function annotateTable(
   annotator: Annotator,
@@ -65,6 +66,7 @@ export async function annotateTable(
     ...options
   }: AnnotateOptions = {},
 ): Promise<ColumnAnnotation[]> {
+  checkIsTable(table);
   const targets = await encodeTable(annotator, table, table.name, { columns, mainColumn, maxColumns });
   const { labels } = annotator;
   const predictions = await predictionsFor(annotator, targets, { task: table.name, ...options });

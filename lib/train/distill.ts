@@ -5,6 +5,7 @@ import { siteOf, withoutExtension } from "../data/sotab.js";
 import { withoutHeldOut } from "../data/split.js";
 import type { ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
+import { resolveAnnotator } from "../model/config.js";
 import { labelledRefs } from "../specialists/index.js";
 import { type DataSource, openTables } from "./dataSource.js";
 import { defined } from "./defined.js";
@@ -52,6 +53,8 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { dataset: all, holdOut, signal, onProgress } = rest;
   const dataset = withoutHeldOut(all, holdOut);
   checkTeachers(teachers, dataset, holdOut);
+  // Teachers take minutes: what is wrong with the model is said before.
+  if (rest.model) resolveAnnotator({ ...rest.model, labels: trainableLabels(dataset) });
   const found = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
   const columns = found.length > 0 ? found : labelledRefs(dataset, "train");
   const probabilities = await meanProbabilities(teachers, columns, {
@@ -77,7 +80,7 @@ function checkTeachers(teachers: readonly Head[], dataset: Dataset, holdOut: num
   if (teachers.length === 0)
     throw new AegirError("ERR_CONFIG", "distill.teachers: expected at least one, got none");
   for (const { dir, task, labels: known, config } of teachers) {
-    checkHeldOut(config, holdOut, "distill.teachers");
+    checkHeldOut(config, holdOut, `distill.teachers: ${dir}`);
     if (task !== dataset.task)
       throw new AegirError(
         "ERR_CONFIG",

@@ -57,7 +57,7 @@ export const holdOut = z
   .lt(1)
   .optional()
   .describe(
-    "share of the training sites to leave out and judge by: for the stand-ins, primary and fusion of a swarm (--learn-from held-out)",
+    "share of the training sites that what a swarm is made of leaves out, and is judged by in place of validation; the swarm itself learns on them (--learn-from held-out)",
   );
 
 /** Of the trainings that label columns. */

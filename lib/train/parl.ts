@@ -70,6 +70,8 @@ export interface TrainedSwarm extends Disposable {
   labels: string[];
   serialiser: Serialiser;
   outcome: TrainingOutcome;
+  /** Chosen on the validation columns with the final weights. */
+  calibration: Calibration;
 }
 
 /**
@@ -145,12 +147,13 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
       signal,
       onProgress,
     });
+    const { calibration, abstention } = await trainee.validation.calibrated(data.counts);
     if (out) {
-      const { calibration, abstention } = await trainee.validation.calibrated(data.counts);
       await saveCalibration(out, calibration);
       if (abstention) await saveAbstention(out, abstention);
     }
-    return { swarm: parts.swarm, labels, serialiser, outcome, [Symbol.dispose]: () => parts.dispose() };
+    const dispose = { [Symbol.dispose]: () => parts.dispose() };
+    return { swarm: parts.swarm, labels, serialiser, outcome, calibration, ...dispose };
   } catch (error) {
     parts.dispose();
     throw error;

@@ -58,7 +58,7 @@ describe("annotate without a run", () => {
 
   test.each([
     [[], "ERR_ARGUMENT", "no CSV file given"],
-    [["folder"], "ERR_ARGUMENT", "no CSV file given for the run folder"],
+    [["folder"], "ERR_ARGUMENT", "no CSV file given; folder is a folder and was taken for a run"],
     [["folder", "customers.csv"], "ERR_CHECKPOINT", "folder is not a run folder"],
     [["rums/cta", "customers.csv"], "ERR_CHECKPOINT", "rums/cta: no such run folder"],
     [["nothing.csv"], "ERR_DATA", "nothing.csv: no such file"],

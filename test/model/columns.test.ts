@@ -179,11 +179,19 @@ describe("attention over columns", () => {
 
   it("refuses heads that do not divide the width, pooling of a context that is not there, targets without columns", async () => {
     expect(() => new AegirForColumnAnnotation({ ...geometry, columns: { heads: 3 } })).toThrow(
-      /columns\.heads: 3 does not divide dModel 32/,
+      /columns\.heads \(--column-heads\): 3 does not divide dModel 32/,
     );
     expect(
       () => new AegirForColumnAnnotation({ ...geometry, pooling: ["context"], columns: { heads: 2 } }),
     ).toThrow(/pooling: "context" is of models/);
+    for (const [dModel, heads] of [
+      [32, 4],
+      [96, 3],
+    ] as const) {
+      const chosen = new AegirForColumnAnnotation({ ...geometry, dModel, columns: {} });
+      expect(chosen.options.columns).toMatchObject({ heads });
+      chosen.dispose();
+    }
     const plain = new AegirForColumnAnnotation(geometry);
     await expect(run(plain, two)).rejects.toThrow(/targets: of a model with column attention alone/);
     plain.dispose();

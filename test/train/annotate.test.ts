@@ -10,6 +10,7 @@ import {
   Lane,
   readCsv,
   Serialiser,
+  type Table,
 } from "../../lib/index.js";
 import { native } from "../../lib/native/load.js";
 import { modelLogits } from "../../lib/train/predict.js";
@@ -48,6 +49,20 @@ describe("annotateFiles", () => {
     await Promise.all(lanes.map((lane) => lane.close()));
     expect(native().memory().liveTensors).toBe(0);
     await rm(dir, { recursive: true });
+  });
+
+  test.each([
+    [[["a", "b"]], "table was an array of 1"],
+    [{ columns: [] }, "table.name was undefined"],
+    [{ name: "t", header: ["a"], columns: [["Ann"]] }, "table.columns[0] was an array of 1"],
+    [{ name: "t", columns: [{ cells: ["a"] }] }, "table.columns[0].header was undefined"],
+    [{ name: "t", columns: [{ header: null, cells: "a" }] }, "table.columns[0].cells was a"],
+    [{ name: "t", columns: [{ header: null, cells: ["a", 3] }] }, "table.columns[0].cells[1] was 3"],
+  ])("of a table in memory that is none, %j, names the first part that is wrong", async (table, message) => {
+    await expect(annotateTable(annotator(), table as unknown as Table)).rejects.toMatchObject({
+      code: "ERR_ARGUMENT",
+      message: expect.stringContaining(`${message}; expected { name, columns:`),
+    });
   });
 
   test("says of several tables what it says of each, in their order", async () => {

@@ -82,6 +82,8 @@ export interface LearnReport {
   systems: SystemRow[];
   ablations: AblationRow[];
   curve: CurvePoint[];
+  /** Trainings were too small for figures to mean anything. */
+  quick?: boolean;
   /** Of the swarms. */
   routings: RoutingRow[];
   /** Of the simple baseline, and of the first seed's swarm. */

@@ -3,7 +3,6 @@ import { Random } from "../../data/random.js";
 import type { Dataset } from "../../data/types.js";
 import { LinearSpecialist, labelledRefs, parametersOf as linearParameters } from "../../specialists/index.js";
 import type { ColumnSpecialist } from "../../swarm/index.js";
-import { columnReader } from "../../train/columnModel.js";
 import { evaluationSet } from "../../train/evaluate.js";
 import { thin } from "../../train/examples.js";
 import { type LoadedRun, loadRun } from "../../train/loadRun.js";
@@ -56,18 +55,7 @@ export const swarm: Arm = {
     const { model, serialiser, calibration } = scope.keep(await loadRun(join(dir, "distilled")));
     specialists.push({ id: "net", model: model!, serialiser, calibration });
     standIns.net = scope.keep(await loadRun(join(dir, "stand-in")));
-    const run = runSettings(join(dir, "swarm"), primary, context);
-    const names = specialists.map(({ id }) => id);
-    // A swarm that goes on has those that it began with.
-    const prices = run.resume
-      ? {}
-      : {
-          prices: named(
-            names,
-            await timesOf(specialists.map(columnReader) as ColumnSpecialist[], dataset, context),
-          ),
-        };
-    const settings = { ...parl, ...prices, ...run };
+    const settings = { ...parl, ...runSettings(join(dir, "swarm"), primary, context) };
     const learning = { learnFrom: "held-out", holdOut, specialists, standIns } as const;
     (await trainParl({ ...settings, ...learning, dataset, seed, init }))[Symbol.dispose]();
   },
@@ -77,8 +65,7 @@ export const swarm: Arm = {
     const set = await evaluationSet(dataset, split, labels, serialiser);
     const groups = set.columns.map(() => "");
     const outcomes = await swarmOutcomes(orchestrator!, set, groups, { calibration, ...context });
-    const asked = orchestrator!.specialists as readonly ColumnSpecialist[];
-    const result = routedResult(outcomes, await timesOf(asked, dataset, context), seed);
+    const result = routedResult(outcomes, await timesOf(run, dataset, context), seed);
     return { ...result, tau: calibration!.priorPower, parameters: parametersOf(run) };
   },
 };
@@ -92,22 +79,18 @@ function parametersOf({ swarm: orchestrator }: LoadedRun): number {
   return [...trained, ...frozen].reduce((sum, count) => sum + count, 0);
 }
 
-function named(names: readonly string[], values: readonly number[]): Record<string, number> {
-  return Object.fromEntries(names.map((name, i) => [name, values[i]!]));
-}
-
 /** Columns that specialists are timed on. */
 const TIMED = 200;
 
 /** (n) milliseconds that each specialist takes for a column. */
 async function timesOf(
-  specialists: readonly ColumnSpecialist[],
+  { swarm: orchestrator }: LoadedRun,
   dataset: Dataset,
   { signal }: CellContext,
 ): Promise<number[]> {
   const columns = thin(labelledRefs(dataset, "validation"), TIMED);
   const times: number[] = [];
-  for (const specialist of specialists) {
+  for (const specialist of orchestrator!.specialists as readonly ColumnSpecialist[]) {
     const start = performance.now();
     await specialist.logProbabilities(columns, signal);
     times.push((performance.now() - start) / columns.length);

@@ -1,5 +1,5 @@
-// Products of the linear specialists' sparse features, on the arrays themselves and at once: what a column takes is
-// less than a job's way to a lane and back.
+// Products of the linear specialists' sparse features, on the arrays themselves and at once: what a column
+// takes is less than a job's way to a lane and back.
 #include <algorithm>
 #include <string>
 
@@ -31,24 +31,26 @@ Doubles doublesOf(const Napi::Value& value, const char* name) {
 std::pair<kernels::SparseRows, int64_t> sparseRows(const Napi::Value& value) {
   const auto object = objectArg(value, "x");
   const int64_t columns = integerField(object, "columns", 0, INT32_MAX);
-  const auto starts = arrayOf<Napi::Int32Array>(object.Get("starts"), "x.starts", napi_int32_array, "Int32Array");
+  const auto starts =
+      arrayOf<Napi::Int32Array>(object.Get("starts"), "x.starts", napi_int32_array, "Int32Array");
   const auto indices =
       arrayOf<Napi::Int32Array>(object.Get("indices"), "x.indices", napi_int32_array, "Int32Array");
   const auto values =
       arrayOf<Napi::Float32Array>(object.Get("values"), "x.values", napi_float32_array, "Float32Array");
   const size_t ends = starts.ElementLength(), count = indices.ElementLength();
   const int32_t *at = starts.Data(), *index = indices.Data();
-  check(ends >= 1 && at[0] == 0 && std::is_sorted(at, at + ends) && static_cast<size_t>(at[ends - 1]) == count &&
-            values.ElementLength() == count,
-        ErrorCode::Argument, "x.starts: expected rising numbers from 0 to the number of indices and of values");
-  check(std::all_of(index, index + count, [&](int32_t i) { return i >= 0 && i < columns; }), ErrorCode::Argument,
-        "x.indices: expected columns from 0 to ", columns - 1);
+  check(ends >= 1 && at[0] == 0 && std::is_sorted(at, at + ends) &&
+            static_cast<size_t>(at[ends - 1]) == count && values.ElementLength() == count,
+        ErrorCode::Argument,
+        "x.starts: expected rising numbers from 0 to the number of indices and of values");
+  check(std::all_of(index, index + count, [&](int32_t i) { return i >= 0 && i < columns; }),
+        ErrorCode::Argument, "x.indices: expected columns from 0 to ", columns - 1);
   return {{static_cast<int64_t>(ends) - 1, at, index, values.Data()}, columns};
 }
 
 void checkSize(const char* name, const Napi::TypedArray& array, int64_t rows, int64_t width) {
-  check(static_cast<int64_t>(array.ElementLength()) == rows * width, ErrorCode::Shape, name, ": expected ", rows,
-        " x ", width, " values, got ", array.ElementLength());
+  check(static_cast<int64_t>(array.ElementLength()) == rows * width, ErrorCode::Shape, name, ": expected ",
+        rows, " x ", width, " values, got ", array.ElementLength());
 }
 
 Napi::Value product(const Napi::CallbackInfo& info) {

@@ -1,5 +1,5 @@
-// Products of sparse rows (compressed sparse rows, CSR) with dense matrices, in the order and with the doubles that
-// a plain loop would use: results do not depend on where they are computed.
+// Products of sparse rows (compressed sparse rows, CSR) with dense matrices, in the order and with the
+// doubles that a plain loop would use: results do not depend on where they are computed.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ struct SparseRows {
   const float* values;
 };
 
-// Rows of the dense matrix lie anywhere in memory: they are fetched this many non-zero values ahead of their use.
+// Rows of the dense matrix lie anywhere in memory: they are fetched this many non-zero values ahead of their
+// use.
 constexpr int64_t sparseAhead = 8;
 
 template <class Real>

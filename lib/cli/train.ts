@@ -198,6 +198,7 @@ function addParl(train: Command): void {
         const standIns: Record<string, LoadedRun> = {};
         for (const { id, run } of standing) standIns[id] = scope.keep(await loadRun(run, { name: id }));
         const given = settingsFrom(command, parlOptions);
+        if (given.learnFrom === "held-out") note(answering(named, standing));
         const trained = await trainParl({
           ...common,
           ...given,
@@ -210,6 +211,18 @@ function addParl(train: Command): void {
         return calibratedOutcome(trained);
       });
     });
+}
+
+/** Who speaks on the held-out sites while a swarm learns. */
+function answering(specialists: readonly SpecialistFlag[], standIns: readonly SpecialistFlag[]): string {
+  const stood = standIns.map(({ id }) => id);
+  const rest = specialists.map(({ id }) => id).filter((id) => !stood.includes(id));
+  const themselves = `${rest.join(", ")} answer for themselves, linear ones by fits without a column's site, models by what they know, by heart where they were trained on it`;
+  const parts = [
+    ...(stood.length > 0 ? [`stand-ins answer for ${stood.join(", ")}`] : []),
+    ...(rest.length > 0 ? [themselves] : []),
+  ];
+  return `on the held-out sites ${parts.join("; ")}`;
 }
 
 interface SpecialistTrainFlags extends DataFlags {
@@ -230,7 +243,7 @@ function addSpecialist(train: Command): void {
   const command = train
     .command("specialist")
     .description(
-      "Train a specialist that reads columns and not tokens, in seconds; for train parl --specialist.",
+      "Train a specialist that reads columns and not tokens, in seconds to minutes; for train parl --specialist.",
     )
     .addOption(new Option("--kind <name>", "what it reads").choices(kinds).default("ngram"))
     .addOption(
@@ -268,13 +281,19 @@ function addSpecialist(train: Command): void {
         labels: labels.length,
         features: extractor.columns,
         tau: learned.tau,
+        ...defined({ macroF1: learned.validationF1 }),
         cpuSeconds: (user + system) / 1e6,
       };
+      const judge = "holdOut" in settingsFrom(command, shared) ? "the held-out sites" : "validation";
+      const judged =
+        learned.validationF1 === undefined
+          ? ""
+          : ` (chosen on ${judge}: macro F1 ${learned.validationF1.toFixed(3)})`;
       process.stdout.write(
         flags.json
           ? `${JSON.stringify({ out: flags.out, kind: flags.kind, ...figures })}\n`
           : `${flags.out}: ${flags.kind}, ${figures.labels} labels, ${figures.features} features, ` +
-              `tau ${figures.tau}, ${figures.cpuSeconds.toFixed(1)} CPU seconds\n`,
+              `tau ${figures.tau}${judged}, ${figures.cpuSeconds.toFixed(1)} CPU seconds\n`,
       );
     } finally {
       view.stop();

@@ -30,6 +30,8 @@ export interface Learned {
   tau: number;
   /** What is said of the columns that it was trained on, by `columnKey`: unadjusted logits of a fit that had not seen their sites. */
   held: ReadonlyMap<string, Float32Array>;
+  /** Macro F1 on the columns that tau was chosen on; absent where it was given, and of one that was loaded. */
+  validationF1?: number;
 }
 
 /** Columns between two turns of the event loop. */

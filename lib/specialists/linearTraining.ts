@@ -97,8 +97,8 @@ export async function withBestTau(
   const { id, extractor, labels, learned } = specialist;
   const known = columns.filter(({ label }) => labels.includes(label));
   const logits = await specialist.logits(known);
-  const { power } = bestPriorPower(logits, learned.logPrior, classIds(known, labels), TAUS);
-  return new LinearSpecialist(id, extractor, { ...learned, tau: power });
+  const { power, macroF1 } = bestPriorPower(logits, learned.logPrior, classIds(known, labels), TAUS);
+  return new LinearSpecialist(id, extractor, { ...learned, tau: power, validationF1: macroF1 });
 }
 
 /** @throws AegirError ERR_DATA */

@@ -55,6 +55,7 @@ describe("train specialist", () => {
       labels: 2,
       features: 4,
       tau: 0,
+      macroF1: 1,
       cpuSeconds: expect.any(Number),
     });
     const options = [
@@ -70,7 +71,10 @@ describe("train specialist", () => {
       "--seed",
       "5",
     ];
-    expect(await outcome("--out", "six", ...options)).toMatchObject({ features: 6, tau: 0.5 });
+    const six = await outcome("--out", "six", ...options);
+    expect(six).toMatchObject({ features: 6, tau: 0.5 });
+    // Nothing was judged: its tau was given.
+    expect(six).not.toHaveProperty("macroF1");
     // With the other column as a block of its own there are as many features again.
     expect(await outcome("--out", "eight", "--max-n", "1")).toMatchObject({ features: 8 });
 

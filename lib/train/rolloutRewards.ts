@@ -120,7 +120,10 @@ export function priceShares(names: readonly string[], prices?: Readonly<Record<s
       : missing !== undefined
         ? `'${missing}' has none`
         : "all are 0";
-  throw new AegirError("ERR_CONFIG", `trainParl.prices: ${what}; expected one for each of ${names.join(", ")}`);
+  throw new AegirError(
+    "ERR_CONFIG",
+    `trainParl.prices: ${what}; expected one for each of ${names.join(", ")}`,
+  );
 }
 
 /** −Σ s over the activated of every routing (G,R), s their shares: what the cost coefficient is multiplied with. */

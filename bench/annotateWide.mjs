@@ -30,7 +30,8 @@ async function writeTable(file) {
 
 /** Seconds from start to end of the command, and its peak resident memory in MB. */
 function command(file, out, peak) {
-  const report = `import{writeFileSync}from"node:fs";process.on("exit",()=>writeFileSync(${JSON.stringify(peak)},String(process.resourceUsage().maxRSS)))`;
+  // Not maxRSS, which a process takes over from the one that starts it.
+  const report = `import{readFileSync,writeFileSync}from"node:fs";process.on("exit",()=>writeFileSync(${JSON.stringify(peak)},readFileSync("/proc/self/status")))`;
   const start = performance.now();
   const run = spawnSync(
     process.execPath,
@@ -49,7 +50,8 @@ function command(file, out, peak) {
   );
   const seconds = (performance.now() - start) / 1000;
   if (run.status !== 0) throw new Error(`annotate failed:\n${run.stderr}`);
-  return { seconds, megabytes: Number(fs.readFileSync(peak, "utf8")) / 1024 };
+  const [, kilobytes] = /^VmHWM:\s*(\d+) kB/m.exec(fs.readFileSync(peak, "utf8"));
+  return { seconds, megabytes: Number(kilobytes) / 1024 };
 }
 
 /** The parts one after another in this process, in seconds, and what the model says. */

@@ -395,7 +395,7 @@ async function runTraining(
     });
     view.stop();
     await writeRunSummary(flags.out, outcome);
-    printOutcome(flags, outcome);
+    await printOutcome(flags, outcome);
   } finally {
     view.stop();
   }
@@ -423,7 +423,7 @@ function serialiseFrom(flags: TrainFlags) {
   });
 }
 
-function printOutcome(flags: TrainFlags, outcome: CommandOutcome): void {
+async function printOutcome(flags: TrainFlags, outcome: CommandOutcome): Promise<void> {
   if (flags.json) {
     process.stdout.write(`${JSON.stringify({ out: flags.out, ...outcome })}\n`);
     return;
@@ -435,7 +435,9 @@ function printOutcome(flags: TrainFlags, outcome: CommandOutcome): void {
     `${flags.out}: ${steps} steps${early} in ${seconds.toFixed(0)} s${score}; timer lag p99 ${lag.p99.toFixed(1)} ms\n`,
   );
   if (!calibration) return;
-  const where = "holdOut" in flags && !("learnFrom" in flags) ? "the held-out sites" : "validation";
+  // A swarm that learns on held-out sites is judged by validation; what holds them out, by them.
+  const { kind, options } = await readRunConfig(flags.out);
+  const where = kind !== "parl" && "holdOut" in options ? "the held-out sites" : "validation";
   const { priorPower, temperature, macroF1, calibrationError } = calibration;
   process.stdout.write(
     `calibrated on ${where}: prior to the power ${priorPower} by macro F1, ${macroF1.toFixed(3)}; temperature ${temperature.toFixed(2)} by likelihood; ` +

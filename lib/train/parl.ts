@@ -86,6 +86,10 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
   checkSources(run.specialists, options, init !== undefined || recorded !== null);
+  const shares = priceShares(
+    run.specialists.map(({ id }) => id),
+    options.prices,
+  );
   const specialists = run.specialists.map(columnReader);
   if (out) for (const specialist of specialists) checkStorable(specialist);
   const first = specialists.find(
@@ -134,7 +138,9 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
     const held = await answers(parts.swarm, data.validation, "specialists on validation");
     const learnt = options.augment ? null : data.examples;
     const train = await answers(teaching(parts.swarm), learnt, "specialists on training");
-    const trainee = cleanup.keep(new ParlTrainee(parts.swarm, { ...data, train, held }, options, onWarning));
+    const trainee = cleanup.keep(
+      new ParlTrainee(parts.swarm, { ...data, train, held, shares }, options, onWarning),
+    );
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,
@@ -162,7 +168,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
 
 function checkSources(
   specialists: ParlRun["specialists"],
-  { freezePrimary, prices }: ParlSettings,
+  { freezePrimary }: ParlSettings,
   initialised: boolean,
 ): void {
   if (specialists.length === 0) {
@@ -175,11 +181,6 @@ function checkSources(
       `trainParl.specialists: id '${odd.id}' names a folder: expected letters, digits and . _ - @, not a dot in front`,
     );
   }
-  // Throws for names that are not theirs.
-  priceShares(
-    specialists.map(({ id }) => id),
-    prices,
-  );
   if (freezePrimary && !initialised) {
     throw new AegirError(
       "ERR_CONFIG",

@@ -16,7 +16,6 @@ import type { MetricValue } from "./metricsLog.js";
 import { AdamW } from "./optimizer.js";
 import type { ParlSettings } from "./parlOptions.js";
 import { SwarmValidation } from "./parlValidation.js";
-import { priceShares } from "./rolloutRewards.js";
 import { type PerfReward, type RoutedBatch, RouterLearner } from "./routerLearner.js";
 import { RouterUpdate } from "./routerUpdate.js";
 import { mixRandomRows, randomActions } from "./routingDraws.js";
@@ -34,6 +33,8 @@ export interface ParlData {
   train: SpecialistAnswers;
   held: SpecialistAnswers;
   perfReward: PerfReward;
+  /** (n) of `priceShares`. */
+  shares: number[];
 }
 
 /** One PARL step after the other, and what a checkpoint keeps of them. */
@@ -71,10 +72,7 @@ export class ParlTrainee implements Trainee, Disposable {
       this.generator,
       data.perfReward,
       stepCounts(swarm),
-      priceShares(
-        swarm.specialists.map(({ id }) => id),
-        options.prices,
-      ),
+      data.shares,
     );
     this.update = new RouterUpdate(router, primary.lane, options);
     this.guard = new CollapseGuard(swarm.specialists.length, options.collapsePatience);

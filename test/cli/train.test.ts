@@ -99,6 +99,13 @@ describe("train, evaluate, annotate", () => {
       const { code, stderr } = await aegir(args, dir);
       expect(code, `${args.join(" ")}: ${stderr}`).toBe(0);
     }
+    for (const [task, out, judges] of [
+      ["supervised", "first", "the held-out sites"],
+      ["parl", "held", "validation"],
+    ] as const) {
+      const again = await aegir(["train", task, "--resume", "--out", out, "--quiet"], dir);
+      expect(again.stdout).toContain(`calibrated on ${judges}: `);
+    }
     const { options, standIns } = JSON.parse(await readFile(join(dir, "held/config.json"), "utf8"));
     expect(options).toMatchObject({ learnFrom: "held-out", holdOut: 0.4 });
     expect(standIns).toEqual([{ id: "ngram", run: join(dir, "part") }]);

@@ -10,7 +10,7 @@ interface Times {
 export class Forecast {
   private readonly costs: ReadonlyMap<string, number>;
   private readonly done: Map<string, number>;
-  private readonly running = new Map<string, { begin: number; cpuSeconds: number }>();
+  private readonly running = new Map<string, { begin: number; earlier: number; cpuSeconds: number }>();
   private cpuMark = cpuSeconds();
 
   /** @param records of the cells that ran before */
@@ -27,18 +27,19 @@ export class Forecast {
     );
   }
 
-  begin(key: string): void {
+  /** @param earlier seconds that the cell took before it was interrupted */
+  begin(key: string, earlier = 0): void {
     this.shareCpu();
-    this.running.set(key, { begin: this.now(), cpuSeconds: 0 });
+    this.running.set(key, { begin: this.now(), earlier, cpuSeconds: 0 });
   }
 
   /** What the cell took since it began. */
   end(key: string): Times {
     this.shareCpu();
-    const { begin, cpuSeconds } = this.running.get(key)!;
+    const { begin, earlier, cpuSeconds } = this.running.get(key)!;
     this.running.delete(key);
     const seconds = this.now() - begin;
-    this.done.set(key, seconds);
+    this.done.set(key, earlier + seconds);
     return { seconds, cpuSeconds };
   }
 
@@ -48,8 +49,8 @@ export class Forecast {
     const doneCost = sum([...this.done.keys()].map((key) => this.costs.get(key)!));
     const rate = doneCost > 0 ? sum(this.done.values()) / doneCost : Number.POSITIVE_INFINITY;
     const begun = sum(
-      [...this.running].map(([key, { begin }]) =>
-        Math.min(this.costs.get(key)! * 0.98, (this.now() - begin) / rate),
+      [...this.running].map(([key, { begin, earlier }]) =>
+        Math.min(this.costs.get(key)! * 0.98, (this.now() - begin + earlier) / rate),
       ),
     );
     const part = (doneCost + begun) / total;

@@ -86,7 +86,7 @@ class CellRunner {
     const { key } = cell;
     const { signal, onProgress, onNote } = this.options;
     const before = this.records.get(key) ?? { seconds: 0, cpuSeconds: 0 };
-    this.forecast.begin(key);
+    this.forecast.begin(key, before.seconds);
     const report = (figures: Record<string, number> = {}) => onProgress?.(this.forecast.progress(figures));
     onNote?.(`${key} …`);
     report();

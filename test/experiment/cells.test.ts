@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { AegirError } from "../../lib/errors.js";
 import type { Cell } from "../../lib/experiment/cells.js";
 import { openExperiment } from "../../lib/experiment/folder.js";
+import { Forecast } from "../../lib/experiment/forecast.js";
 import { runCells } from "../../lib/experiment/runCells.js";
 import type { Progress } from "../../lib/train/progress.js";
 import { folder } from "../train/support.js";
@@ -85,6 +86,19 @@ test("progress grows to all and forecasts from what is done", async () => {
   const second = seen.find(({ step }) => step === 25)!;
   expect(second.secondsLeft).toBeGreaterThan(0.03);
   expect(second.secondsLeft).toBeLessThan(2);
+});
+
+test("an interrupted cell goes on from where its progress stood", () => {
+  let now = 0;
+  const all = cells([]);
+  const done = { done: true, seconds: 10, cpuSeconds: 10, result: 1 };
+  const forecast = new Forecast(all, new Map([["seed-0/a", done]]), "test", 1, () => now);
+  expect(forecast.progress()).toMatchObject({ step: 25, secondsLeft: 30 });
+  forecast.begin("seed-0/b", 6);
+  expect(forecast.progress()).toMatchObject({ step: 40, secondsLeft: 24 });
+  now = 4;
+  expect(forecast.end("seed-0/b")).toMatchObject({ seconds: 4 });
+  expect(forecast.progress()).toMatchObject({ step: 50, secondsLeft: 20 });
 });
 
 test("a folder with other options, other files or a damaged result is refused by name", async () => {

@@ -25,7 +25,7 @@ interface DemoFlags {
 
 const EXAMPLE = fileURLToPath(new URL("../../examples/data/orders.csv", import.meta.url));
 
-/** Order number, price, weight. */
+/** Order number, price, weight: types that the generated tables of the demo have. */
 const EXAMPLE_COLUMNS = [0, 5, 7];
 
 /** `aegir-swarm demo`: the main job. */

@@ -7,6 +7,7 @@ import { LinearSpecialist } from "./linearSpecialist.js";
 import { type LabelledRef, type LinearData, labelsOf, type Running, trainLinear } from "./linearTraining.js";
 import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
 import { ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
+import { ReaderPairs } from "./readerPairs.js";
 import { type Reader, StackedFeatures, type StackedParts } from "./stackedFeatures.js";
 
 export const stackedSpecialistOptions = z.strictObject({
@@ -23,6 +24,10 @@ export const stackedSpecialistOptions = z.strictObject({
     .describe(
       "stacked: length of what each model says, and of the column's place, the column's own n-grams having length 1",
     ),
+  pairs: z
+    .boolean()
+    .default(true)
+    .describe("stacked: read pairs of what the models say of the column and of the others of its table"),
   readOwn: z.boolean().default(true).describe("stacked: read what an n-gram model of the same task says"),
 });
 export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;
@@ -42,7 +47,7 @@ const SITE_FOLDS = 5;
 
 /**
  * Stacked generalisation (Wolpert 1992): a linear classifier over n-grams, formats and what n-gram models of the same task and of other tasks
- * say of the column and of the other columns of its table.
+ * say of the column, of the other columns of its table, and of both together.
  * @throws AegirError ERR_CONFIG naming the option; ERR_DATA; ERR_ABORTED
  */
 export async function trainStackedSpecialist(
@@ -52,7 +57,7 @@ export async function trainStackedSpecialist(
 ): Promise<LinearSpecialist> {
   const { id = "stacked", ...given } = options;
   const settings = parseOptions("StackedSpecialist options", stackedSpecialistOptions, given);
-  const { readOwn, places, formats: withFormats, readerLength, ...ngram } = settings;
+  const { readOwn, places, formats: withFormats, pairs: withPairs, readerLength, ...ngram } = settings;
   const tasks = [
     ...(readOwn ? [{ train: data.train, labels: data.labels, context: settings.context }] : []),
     ...(data.others ?? []).map(({ train }) => ({ train, labels: undefined, context: false })),
@@ -77,14 +82,14 @@ export async function trainStackedSpecialist(
   }
   const ngrams = NgramFeatures.fit(data.train, ngram).features;
   const formats = withFormats ? FormatFeatures.fit(data.train) : null;
-  const learning = new StackedFeatures({ ngrams, formats, readers, readerLength, places });
-  const rows = learning.transform(data.train);
-  const { learned } = await trainLinear(id, learning, rows, data, settings, {
+  const parts = { ngrams, formats, readerLength, places };
+  const { features, rows } = StackedFeatures.fit(data.train, { ...parts, readers, withPairs });
+  const { learned } = await trainLinear(id, features, rows, data, settings, {
     signal: running.signal,
     onProgress: progress,
   });
   const models = readers.map(({ whole }) => whole);
-  const whole = stackedFeatures({ ngrams, formats, models, readerLength, places });
+  const whole = stackedFeatures({ ...parts, models, pairs: features.parts.pairs });
   return new LinearSpecialist(id, whole, learned);
 }
 
@@ -93,7 +98,14 @@ export function restoreStacked(
   options: object,
   take: (name: string) => Int32Array | Float32Array,
 ): StackedFeatures {
-  const { places, formats: written = false, readerLength = 1, ngrams, readers } = options as StoredOptions;
+  const {
+    places,
+    formats: written = false,
+    pairs: paired = false,
+    readerLength = 1,
+    ngrams,
+    readers,
+  } = options as StoredOptions;
   const features = (of: FeatureOptions, prefix: string) =>
     NgramFeatures.restore(of, (name) => take(`${prefix}.${name}`));
   const models = readers.map(({ labels, options: of }, i) => {
@@ -104,13 +116,23 @@ export function restoreStacked(
     return new LinearSpecialist(prefix, features(of, prefix), { ...learned, held: new Map() });
   });
   const formats = written ? new FormatFeatures(take("formats.deviation") as Float32Array) : null;
-  return stackedFeatures({ ngrams: features(ngrams, "ngrams"), formats, models, readerLength, places });
+  const pairs = paired ? new ReaderPairs(take("pairs.kept") as Int32Array) : null;
+  return stackedFeatures({
+    ngrams: features(ngrams, "ngrams"),
+    formats,
+    models,
+    pairs,
+    readerLength,
+    places,
+  });
 }
 
 interface StoredOptions {
   places: boolean;
   /** Absent in runs older than it: false. */
   formats?: boolean;
+  /** Absent in runs older than it: false. */
+  pairs?: boolean;
   /** Absent in runs older than it: 1. */
   readerLength?: number;
   ngrams: FeatureOptions;
@@ -122,10 +144,11 @@ function stackedFeatures({
   models,
   ...parts
 }: Omit<StackedParts, "readers"> & { models: readonly LinearSpecialist[] }): StackedFeatures {
-  const { ngrams, formats, readerLength, places } = parts;
+  const { ngrams, formats, pairs, readerLength, places } = parts;
   const options: StoredOptions = {
     places,
     formats: formats !== null,
+    pairs: pairs !== null,
     readerLength,
     ngrams: ngrams.options,
     readers: models.map(({ labels, extractor }) => ({
@@ -134,9 +157,10 @@ function stackedFeatures({
     })),
   };
   const tensors = () => {
-    const first = {
+    const first: Record<string, Int32Array | Float32Array> = {
       ...named("ngrams", ngrams.tensors()),
       ...(formats && named("formats", formats.tensors())),
+      ...(pairs && { "pairs.kept": pairs.kept }),
     };
     const all = new Map(Object.entries(first));
     for (const [i, { extractor, learned }] of models.entries()) {

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { Random } from "../../lib/data/random.js";
 import type { ColumnRef, Dataset, Table } from "../../lib/data/types.js";
 import {
   type LinearSpecialist,
@@ -247,6 +248,55 @@ describe("a stacked specialist", () => {
     );
   });
 
+  it("knows what a column and its table say together, which neither says by itself", async () => {
+    // A name in a table of films or a code in one of books is "a"; what is left is "b".
+    const random = new Random(3, "pairs");
+    const word = (letters: string) =>
+      Array.from({ length: 6 }, () => letters[random.int(letters.length)]).join("");
+    const refs = Array.from({ length: 120 }, (_, i) => {
+      const [name, film] = [i % 2 === 0, i % 4 < 2];
+      const cells = (letters: string) => Array.from({ length: 4 }, () => word(letters));
+      const each = table(
+        `table ${i}`,
+        cells(name ? "abcdefg" : "0123456"),
+        cells(film ? "nopqrst" : "NOPQRST"),
+      );
+      return {
+        table: each,
+        column: 0,
+        label: name === film ? "a" : "b",
+        kind: film ? "film" : "book",
+        what: name ? "name" : "code",
+      };
+    });
+    // The other task knows both columns, and that is all that is read.
+    const other = refs.flatMap(({ table, kind, what }) => [
+      { table, column: 0, label: what },
+      { table, column: 1, label: kind },
+    ]);
+    const options = {
+      lowercase: false,
+      context: false,
+      readOwn: false,
+      formats: false,
+      places: false,
+      folds: 0,
+    };
+    const scores = await Promise.all(
+      [false, true].map(async (pairs) =>
+        scoresOf(
+          await trainStackedSpecialist(
+            { train: refs.slice(0, 80), others: [{ name: "other", train: other.slice(0, 160) }] },
+            { ...options, pairs },
+          ),
+          refs.slice(80),
+        ),
+      ),
+    );
+    expect(scores[0]!.micro).toBeLessThan(0.8);
+    expect(scores[1]!.micro).toBe(1);
+  });
+
   it("learns from the tables of a single site too", async () => {
     const { cta } = twoTasks();
     const table = [...cta.tables.values()][0]!;
@@ -259,7 +309,10 @@ describe("a stacked specialist", () => {
     const { cta, other } = twoTasks();
     const train = labelledRefs(cta, "train");
     const others = [{ name: "other", train: labelledRefs(other, "train") }];
-    const seen = await trainStackedSpecialist({ train, others }, { places: false, formats: false });
+    const seen = await trainStackedSpecialist(
+      { train, others },
+      { places: false, formats: false, pairs: false },
+    );
     const features = seen.extractor as StackedFeatures;
     expect(features.parts.readers.map(({ labels }) => labels)).toEqual([
       ["book/name", "film/name"],

@@ -1,3 +1,4 @@
+import { decodeHTMLStrict } from "entities";
 import type { Random } from "./random.js";
 import type { Column } from "./types.js";
 
@@ -5,15 +6,23 @@ import type { Column } from "./types.js";
 const SCANNED_ROWS = 4096;
 
 /**
+ * What a cell says: HTML character references are the characters that they stand for. Tables from web pages are full of them, and some sites write
+ * whole e-mail addresses so. References without a semicolon stay as they are: in URLs they are parameters.
+ */
+export function cellText(cell: string): string {
+  return cell.includes("&") ? decodeHTMLStrict(cell) : cell;
+}
+
+/**
  * Up to `count` cells that stand for a column: distinct non-empty ones first (a seeded sample where there are more), then repeats.
- * In the order of the table, or shuffled.
+ * As `cellText` has them, in the order of the table, or shuffled.
  */
 export function chooseCells(column: Column, count: number, shuffle: boolean, random: Random): string[] {
   const distinct = new Map<string, number>();
   const repeats: string[] = [];
   const rows = Math.min(column.cells.length, SCANNED_ROWS);
   for (let row = 0; row < rows; row++) {
-    const cell = column.cells[row]!.trim();
+    const cell = cellText(column.cells[row]!).trim();
     if (cell === "") continue;
     const times = distinct.get(cell) ?? 0;
     distinct.set(cell, times + 1);

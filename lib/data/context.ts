@@ -1,3 +1,4 @@
+import { cellText } from "./cells.js";
 import type { Random } from "./random.js";
 import type { Column } from "./types.js";
 
@@ -17,7 +18,7 @@ export function columnVector(column: Column): Float32Array {
   // Columns of mostly missing values: looking further than this finds little more.
   const scanned = Math.min(column.cells.length, 8 * VECTOR_CELLS);
   for (let i = 0; i < scanned && seen.size < VECTOR_CELLS; i++) {
-    const cell = column.cells[i]!;
+    const cell = cellText(column.cells[i]!);
     if (cell === "" || seen.has(cell)) continue;
     seen.add(cell);
     addGrams(vector, cell);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { AegirError } from "../errors.js";
-import { chooseCells, utf8Cut, utf8Prefix } from "./cells.js";
+import { cellText, chooseCells, utf8Cut, utf8Prefix } from "./cells.js";
 import { columnVector, contextCandidates, maximalMarginalRelevance } from "./context.js";
 import { Random } from "./random.js";
 import type {
@@ -219,7 +219,7 @@ export class Serialiser {
     if (shuffle && chosen.length > 2 && random.chance(dropRate))
       chosen.length = random.range(2, chosen.length - 1);
     const cells = chosen.map((cell) => utf8Prefix(cell, cellBytes));
-    const header = headers && column.header ? utf8Prefix(column.header, cellBytes) : null;
+    const header = headers && column.header ? utf8Prefix(cellText(column.header), cellBytes) : null;
     const wanted = cells.reduce((sum, cell) => sum + 1 + cell.length, 1 + (header ? 1 + header.length : 0));
     return { role, header, cells, wanted };
   }

@@ -1,3 +1,4 @@
+import { cellText } from "../data/cells.js";
 import type { Column, ColumnRef } from "../data/types.js";
 import type { Extractor } from "./linearSpecialist.js";
 import { SparseBuilder, type SparseRows } from "./sparse.js";
@@ -128,7 +129,7 @@ export function formatFeatures(column: Column): number[] {
 }
 
 function chosenCells({ cells }: Column): string[] {
-  const filled = cells.map((cell) => cell.trim()).filter((cell) => cell !== "");
+  const filled = cells.map((cell) => cellText(cell).trim()).filter((cell) => cell !== "");
   const chosen =
     filled.length <= CELLS
       ? filled

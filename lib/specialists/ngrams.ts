@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { cellText } from "../data/cells.js";
 
 export const ngramOptions = z.strictObject({
   minN: z.int().min(1).max(8).default(1).describe("shortest n-gram"),
@@ -46,7 +47,7 @@ function chosenCells(
   cells: readonly string[],
   { cells: limit, cellCharacters, lowercase }: NgramOptions,
 ): string[] {
-  const filled = cells.filter((cell) => cell.trim() !== "");
+  const filled = cells.map(cellText).filter((cell) => cell.trim() !== "");
   const chosen =
     filled.length <= limit
       ? filled

@@ -1,11 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { chooseCells, utf8Prefix } from "../../lib/data/cells.js";
+import { cellText, chooseCells, utf8Prefix } from "../../lib/data/cells.js";
 import { columnVector, contextCandidates, maximalMarginalRelevance } from "../../lib/data/context.js";
 import { Random } from "../../lib/data/random.js";
 import { Serialiser, type SerialiserOptions } from "../../lib/data/serialise.js";
 import type { EncodedExample, Table } from "../../lib/data/types.js";
 import { numRoles, Role, Token, vocabSize } from "../../lib/data/vocabulary.js";
+import { formatFeatures } from "../../lib/specialists/formatFeatures.js";
+import { countNgrams, ngramOptions } from "../../lib/specialists/ngrams.js";
 
 const tableOf = (...columns: (string[] | { header: string; cells: string[] })[]): Table => ({
   name: "t",
@@ -232,6 +234,40 @@ describe("cells", () => {
         const rest = [...whole.slice(prefix.toString("utf8").length)];
         if (rest.length > 0) expect(prefix.length + Buffer.byteLength(rest[0]!)).toBeGreaterThan(limit);
       }),
+    );
+  });
+
+  it("says the same of character references and of what they stand for, to everything that reads it", () => {
+    expect(cellText("ron&#103;&#x40;413strong&#46;org &eacute; &amp;amp;")).toBe(
+      "rong@413strong.org é &amp;",
+    );
+    // Parameters of a URL, and what is no reference, stay.
+    for (const plain of ["a.php?x=1&copy=2&lt=3", "AT&T", "R&D; Q&A", "&#;", "&nosuchname;"])
+      expect(cellText(plain)).toBe(plain);
+    const referenced = (cell: string) =>
+      [...cell]
+        .map((c, i) =>
+          i % 3 === 1 ? `&#${c.codePointAt(0)};` : i % 3 === 2 ? `&#x${c.codePointAt(0)!.toString(16)};` : c,
+        )
+        .join("");
+    const ngrams = ngramOptions.parse({});
+    fc.assert(
+      fc.property(
+        fc.array(fc.stringMatching(/^[\w@.:/ é–😀]{1,30}$/u), { minLength: 1, maxLength: 6 }),
+        (cells) => {
+          const [plain, coded] = [cells, cells.map(referenced)];
+          const [a, b] = [plain, coded].map((each) => tableOf({ header: each[0]!, cells: each }));
+          for (const form of ["sequence", "columns"] as const) {
+            const serialiser = new Serialiser({ form, headers: true });
+            expect(serialiser.encode(b!, { column: 0 }).ids).toEqual(
+              serialiser.encode(a!, { column: 0 }).ids,
+            );
+          }
+          expect(columnVector(b!.columns[0]!)).toEqual(columnVector(a!.columns[0]!));
+          expect(countNgrams(coded, ngrams)).toEqual(countNgrams(plain, ngrams));
+          expect(formatFeatures(b!.columns[0]!)).toEqual(formatFeatures(a!.columns[0]!));
+        },
+      ),
     );
   });
 

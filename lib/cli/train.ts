@@ -9,14 +9,14 @@ import { SPECIALIST_KINDS, type SpecialistKind } from "../specialists/index.js";
 import type { Calibration } from "../train/calibration.js";
 import { type DataSource, folderSource, openDataSource, recordedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
-import { distill, distillOptions } from "../train/distill.js";
+import { type DistillOptions, distill, distillOptions } from "../train/distill.js";
 import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { holdOut } from "../train/loopOptions.js";
 import { type ParlRun, trainParl } from "../train/parl.js";
 import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
-import { readRunConfig } from "../train/runFolder.js";
+import { type RunConfig, readRunConfig } from "../train/runFolder.js";
 import { trainSpecialist } from "../train/specialistRun.js";
 import {
   type AlsoTask,
@@ -132,8 +132,8 @@ function addDistill(train: Command): void {
     .option(...ALSO)
     .action(async (flags: TrainFlags & DistillFlags & AlsoFlags) => {
       await runTraining(command, flags, async (common) => {
-        const given = settingsFrom(command, settings);
         const recorded = flags.resume ? (await readRunConfig(flags.out)).distill : undefined;
+        const given = { ...(recorded && settingsOf(recorded)), ...settingsFrom(command, settings) };
         const task = flags.unlabelledTask ?? flags.task;
         const unlabelled =
           (recorded?.unlabelled as DataSource[] | undefined) ??
@@ -322,6 +322,12 @@ function specialistFlag(text: string, former: SpecialistFlag[]): SpecialistFlag[
   const at = text.indexOf("=");
   if (at <= 0) throw new InvalidArgumentError("expected name=run, as in people=runs/people");
   return [...former, { id: text.slice(0, at), run: text.slice(at + 1) }];
+}
+
+/** What a distilled run was told, of what its other options do not hold. */
+function settingsOf(distilled: NonNullable<RunConfig["distill"]>): DistillOptions {
+  const { share, temperature, mixedCopies = 0 } = distilled as Record<string, number>;
+  return { softShare: share, temperature, mixedCopies };
 }
 
 /** A swarm's run folder holds its specialists. */

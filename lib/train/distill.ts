@@ -1,9 +1,12 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
+import { cellText } from "../data/cells.js";
+import { largestOf } from "../data/logitAdjustment.js";
+import { Random } from "../data/random.js";
 import { siteOf, withoutExtension } from "../data/sotab.js";
 import { withoutHeldOut } from "../data/split.js";
-import type { ColumnRef, Dataset, Table } from "../data/types.js";
+import type { Column, ColumnRef, Dataset, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { resolveAnnotator } from "../model/config.js";
 import { labelledRefs } from "../specialists/index.js";
@@ -12,6 +15,7 @@ import { defined } from "./defined.js";
 import { trainableLabels } from "./examples.js";
 import { type Head, meanProbabilities } from "./heads.js";
 import { checkHeldOut } from "./heldOut.js";
+import { type Donor, filled, mixedTables } from "./mixedTables.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
 
 export const distillOptions = z.strictObject({
@@ -26,6 +30,12 @@ export const distillOptions = z.strictObject({
     .positive()
     .default(1)
     .describe("what the teachers' logits are divided by; under 1 makes them surer, as those of n-grams need"),
+  mixedCopies: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(0)
+    .describe("copies of the tables, columns left out and cells mixed, that teachers are asked about too"),
 });
 export type DistillOptions = z.input<typeof distillOptions>;
 
@@ -47,32 +57,66 @@ export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions 
  * @throws AegirError ERR_CONFIG where there is no teacher or one knows other labels; as trainSupervised
  */
 export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
-  const { teachers, unlabelled = [], softShare, temperature, ...rest } = run;
-  const given = defined({ softShare, temperature });
-  const { softShare: share, temperature: divisor } = parseOptions("distill", distillOptions, given);
+  const { teachers, unlabelled = [], softShare, temperature, mixedCopies, ...rest } = run;
+  const options = parseOptions("distill", distillOptions, defined({ softShare, temperature, mixedCopies }));
   const { dataset: all, holdOut, signal, onProgress } = rest;
   const dataset = withoutHeldOut(all, holdOut);
   checkTeachers(teachers, dataset, holdOut);
   // Teachers take minutes: what is wrong with the model is said before.
   if (rest.model) resolveAnnotator({ ...rest.model, labels: trainableLabels(dataset) });
   const found = unlabelledColumns(dataset, (await Promise.all(unlabelled.map(openTables))).flat());
-  const columns = found.length > 0 ? found : labelledRefs(dataset, "train");
-  const probabilities = await meanProbabilities(teachers, columns, {
-    temperature: divisor,
-    signal,
-    onProgress,
-  });
+  const asked = found.length > 0 ? found : labelledRefs(dataset, "train");
+  const ask = (columns: readonly ColumnRef[]) =>
+    meanProbabilities(teachers, columns, { temperature: options.temperature, signal, onProgress });
+  const said = await ask(asked);
+  const copied = copiesOf(dataset, asked, said, options.mixedCopies, rest.seed ?? 0);
+  const columns = [...asked, ...copied];
+  const probabilities = copied.length > 0 ? concatenated(said, await ask(copied)) : said;
   const source = {
     teachers: teachers.map(({ dir }) => dir),
     unlabelled: unlabelled.map((other) => ({ ...other })),
-    columns: columns.length,
-    temperature: divisor,
+    columns: asked.length,
+    temperature: options.temperature,
+    ...(options.mixedCopies > 0 ? { mixedCopies: options.mixedCopies, mixedColumns: copied.length } : {}),
   };
   return trainSupervised({
     ...rest,
     task: rest.task ?? "distill",
-    soft: { columns, probabilities, share, source },
+    soft: { columns, probabilities, share: options.softShare, source },
   });
+}
+
+/** The columns of mixed copies of the tables that labelled columns and those that teachers were asked about stand in. */
+function copiesOf(
+  dataset: Dataset,
+  asked: readonly ColumnRef[],
+  said: Float32Array,
+  copies: number,
+  seed: number,
+): ColumnRef[] {
+  const labels = trainableLabels(dataset);
+  const classOf = new Map(labels.map((label, id) => [label, id]));
+  const donors = new Map<Column, Donor>();
+  for (const [i, id] of largestOf(said, labels.length).entries()) {
+    const { table, column } = asked[i]!;
+    donors.set(table.columns[column]!, { table, column, label: id });
+  }
+  for (const { table, column, label } of labelledRefs(dataset, "train"))
+    donors.set(table.columns[column]!, { table, column, label: classOf.get(label)! });
+  const cpa = dataset.task === "cpa";
+  const full = [...donors].flatMap(([column, donor]) => (filled(column).length > 0 ? [donor] : []));
+  const made = mixedTables(full, copies, new Random(seed, "mixed tables"), cpa);
+  const subject = cpa ? { mainColumn: 0 } : {};
+  return made.flatMap((table) =>
+    [...table.columns.keys()].slice(cpa ? 1 : 0).map((column) => ({ table, column, ...subject })),
+  );
+}
+
+function concatenated(a: Float32Array, b: Float32Array): Float32Array {
+  const all = new Float32Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
 }
 
 function checkTeachers(teachers: readonly Head[], dataset: Dataset, holdOut: number | undefined): void {
@@ -121,7 +165,7 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Table[]): C
   return [...tables.values()].flatMap((table) =>
     [...table.columns.entries()].flatMap(([column, { cells }]) => {
       const known = table === dataset.tables.get(table.name) ? labelled.get(table.name) : undefined;
-      const takes = !known?.has(column) && cells.some((cell) => cell.trim() !== "");
+      const takes = !known?.has(column) && cells.some((cell) => cellText(cell).trim() !== "");
       return takes && !(dataset.task === "cpa" && column === 0) ? [{ table, column, ...subject }] : [];
     }),
   );

@@ -143,6 +143,7 @@ describe("distillation", () => {
       teachers: [taught],
       unlabelled,
       softShare: 1,
+      mixedCopies: 2,
       steps: 12,
       task: "student",
       saveEvery: 4,
@@ -155,7 +156,11 @@ describe("distillation", () => {
     expect(resumed.model.weightsHash()).toBe(unbroken.model.weightsHash());
     const { distill: recorded } = await readRunConfig(out);
     expect(recorded).toMatchObject({ teachers: [teacher], share: 1 });
-    expect(recorded!.columns).toBeGreaterThan(0);
+    expect(recorded).toMatchObject({ mixedCopies: 2 });
+    const alone = unlabelledColumns(half, (await openTables(unlabelled[0]!)) as Table[]).length;
+    expect(recorded!.columns).toBe(alone);
+    // Two copies with a fifth of the columns left out, of labelled ones too.
+    expect(recorded!.mixedColumns).toBeGreaterThan(1.2 * alone);
     await expect(trainSupervised({ dataset: half, out, resume: true })).rejects.toThrow(
       /cannot be resumed: distill/,
     );

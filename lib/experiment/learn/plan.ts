@@ -149,6 +149,7 @@ const ABLATIONS: Ablation[] = [
   { name: "taught by the net on labels too", of: "distilled", teachers: ["ngram", "stacked", "labels"] },
   { name: "taught by the swarm", of: "distilled", teachers: ["swarm"], distill: { temperature: 1 } },
   { name: "taught by the n-gram specialist alone", of: "distilled", teachers: ["ngram"] },
+  { name: "no mixed copies", of: "distilled", distill: { mixedCopies: 0 } },
   { name: "AdamW in place of Muon", of: "distilled", distill: { optimizer: "adamw", lr: 3e-3 } },
 ];
 
@@ -159,9 +160,17 @@ export function learnPlan(quick: boolean): LearnPlan {
     ...RECIPE,
     // Longer is no better: by then nothing is left to learn from 3303 columns.
     train: { ...TRAIN, steps: 600 },
-    distill: { steps: 2400, softShare: 0.6, temperature: 0.5, optimizer: "muon", lr: 4e-3 },
+    distill: {
+      steps: 4800,
+      validateEvery: 800,
+      softShare: 0.6,
+      temperature: 0.5,
+      mixedCopies: 2,
+      optimizer: "muon",
+      lr: 4e-3,
+    },
     teachers: ["ngram", "stacked"],
-    standIn: { holdOut: 1 / 3, steps: 1500 },
+    standIn: { holdOut: 1 / 3, steps: 3000 },
     ngrams: {},
     specialists: SPECIALISTS,
     swarm: SWARM,
@@ -175,7 +184,7 @@ function quickPlan(): LearnPlan {
     model: { archLayout: ["w1"], dModel: 32, headSize: 16, columns: { heads: 2, positions: 4 } },
     serialise: { form: "columns", maxTokens: 48, maxContext: 2, targetCells: 3, contextCells: 2 },
     train: { steps: 12, batchRows: 16, lr: 5e-3, validateEvery: 6, saveEvery: 6 },
-    distill: { steps: 16 },
+    distill: { steps: 16, mixedCopies: 1 },
     teachers: ["ngram", "labels"],
     standIn: { holdOut: 1 / 3, steps: 12 },
     ngrams: { buckets: 4096 },

@@ -51,7 +51,10 @@ export class StackedFeatures implements Extractor {
     { withPairs, ...parts }: Omit<StackedParts, "pairs"> & { withPairs: boolean },
   ): { features: StackedFeatures; rows: SparseRows } {
     const said = parts.readers.map((reader) => saidBy(reader, refs));
-    const features = new StackedFeatures({ ...parts, pairs: withPairs ? ReaderPairs.fit(said) : null });
+    const features = new StackedFeatures({
+      ...parts,
+      pairs: withPairs && said.length > 0 ? ReaderPairs.fit(said) : null,
+    });
     return { features, rows: features.rowsOf(refs, said) };
   }
 

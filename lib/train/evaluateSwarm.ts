@@ -112,17 +112,21 @@ async function scoreControls(
     overflow: "partial",
     signal: options.signal,
   });
-  const score = async (routing: Uint8Array): Promise<ControlScore> => {
+  const score = async (control: string, routing: Uint8Array): Promise<ControlScore> => {
     const logitsOf = swarmLogits(swarm, { cache, routing: (batch) => gather(routing, batch, n) });
-    const { microF1, macroF1 } = await evaluate(calibrated(logitsOf, calibration), set, options);
+    const task = `${options.task ?? "evaluation"}, ${control}`;
+    const { microF1, macroF1 } = await evaluate(calibrated(logitsOf, calibration), set, { ...options, task });
     return { microF1, macroF1, activation: mean(activationRates(routing, n)) };
   };
   const random = new Random(seed, "shuffled routing");
   const shuffled: ControlScore[] = [];
-  for (let i = 0; i < shuffles; i++) shuffled.push(await score(shuffleRows(mask, n, random)));
+  for (let i = 1; i <= shuffles; i++) {
+    const control = `shuffled ${i} of ${shuffles}`;
+    shuffled.push(await score(control, shuffleRows(mask, n, random)));
+  }
   return {
-    "all-on": await score(new Uint8Array(mask.length).fill(1)),
-    "all-off": await score(new Uint8Array(mask.length)),
+    "all-on": await score("all on", new Uint8Array(mask.length).fill(1)),
+    "all-off": await score("all off", new Uint8Array(mask.length)),
     shuffled: {
       microF1: mean(shuffled.map((s) => s.microF1)),
       macroF1: mean(shuffled.map((s) => s.macroF1)),

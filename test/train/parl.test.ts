@@ -117,7 +117,13 @@ describe("PARL training", () => {
     }
     using loaded = await loadRun(out);
     const inMemory = await evaluateRun({ ...loaded, swarm: trained.swarm }, dataset, { split: "validation" });
-    const fromDisk = await evaluateRun(loaded, dataset, { split: "validation" });
+    const passes = new Set<string>();
+    const fromDisk = await evaluateRun(loaded, dataset, {
+      split: "validation",
+      onProgress: ({ task }) => passes.add(task),
+    });
+    const controls = ["shuffled 1 of 3", "shuffled 2 of 3", "shuffled 3 of 3", "all on", "all off"];
+    expect([...passes]).toEqual(["evaluation", ...controls.map((control) => `evaluation, ${control}`)]);
     expect({ ...fromDisk, columnsPerSecond: 0, swarm: null }).toEqual({
       ...inMemory,
       columnsPerSecond: 0,

@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import type { Task } from "../data/types.js";
+import { AegirError } from "../errors.js";
 import { type DataSource, folderSource, generatedSource } from "../train/dataSource.js";
 import { number } from "./settings.js";
 
@@ -35,6 +36,11 @@ export function addDataOptions(command: Command): Command {
 
 export function sourceFrom({ data, task, trainFile, tables, dataSeed }: DataFlags): DataSource {
   if (data !== undefined) return folderSource(data, task, trainFile);
+  if (task === "cpa")
+    throw new AegirError(
+      "ERR_CONFIG",
+      "--task cpa: generated tables have labels of cta alone; give --data, a folder with CPA's labels",
+    );
   return generatedSource({
     ...(tables === undefined ? {} : { tables }),
     ...(dataSeed === undefined ? {} : { seed: dataSeed }),

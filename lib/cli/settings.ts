@@ -93,6 +93,8 @@ function namedNumbers(text: string): Record<string, number> {
     if (name === undefined) throw new InvalidArgumentError("expected name=number,…");
     return [name, number(value!)];
   });
+  const twice = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) < i);
+  if (twice) throw new InvalidArgumentError(`${twice[0]} stands there twice`);
   return Object.fromEntries(pairs);
 }
 

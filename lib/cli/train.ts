@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
 import type { Dataset, Task } from "../data/types.js";
@@ -9,14 +9,14 @@ import { SPECIALIST_KINDS, type SpecialistKind } from "../specialists/index.js";
 import type { Calibration } from "../train/calibration.js";
 import { type DataSource, folderSource, openDataSource, recordedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
-import { type DistillOptions, distill, distillOptions } from "../train/distill.js";
+import { distill, distillOptions } from "../train/distill.js";
 import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { holdOut } from "../train/loopOptions.js";
 import { type ParlRun, trainParl } from "../train/parl.js";
 import { parlOptions } from "../train/parlOptions.js";
 import { pretrain, pretrainOptions } from "../train/pretrain.js";
-import { type RunConfig, readRunConfig } from "../train/runFolder.js";
+import { readRunConfig } from "../train/runFolder.js";
 import { trainSpecialist } from "../train/specialistRun.js";
 import {
   type AlsoTask,
@@ -125,7 +125,7 @@ function addDistill(train: Command): void {
     )
     .option(
       "--unlabelled <dir...>",
-      "folders of labelled tables whose training tables are read without their labels",
+      "folders of labelled tables whose training tables are read without their labels (--resume: the recorded ones)",
       [],
     )
     .option("--unlabelled-task <task>", "which labels' tables those are: cta or cpa (default: --task)")
@@ -133,14 +133,15 @@ function addDistill(train: Command): void {
     .action(async (flags: TrainFlags & DistillFlags & AlsoFlags) => {
       await runTraining(command, flags, async (common) => {
         const recorded = flags.resume ? (await readRunConfig(flags.out)).distill : undefined;
-        const given = { ...(recorded && settingsOf(recorded)), ...settingsFrom(command, settings) };
+        const given = settingsFrom(command, settings);
         const task = flags.unlabelledTask ?? flags.task;
         const unlabelled =
           (recorded?.unlabelled as DataSource[] | undefined) ??
           flags.unlabelled.map((dir) => folderSource(dir, task));
         using scope = new Scope();
         const teachers: LoadedRun[] = [];
-        for (const run of (recorded?.teachers as string[] | undefined) ?? flags.teacher)
+        for (const run of (recorded?.teachers as string[] | undefined) ??
+          flags.teacher.map((dir) => resolve(dir)))
           teachers.push(scope.keep(await loadRun(run, { name: run })));
         const also = await otherTasks(flags);
         const trained = await distill({ ...common, ...given, teachers, unlabelled, also });
@@ -304,7 +305,13 @@ function addSpecialist(train: Command): void {
 /** @throws AegirError ERR_CONFIG where the folder has one task's labels alone */
 function openOtherTask(flags: SpecialistTrainFlags, task: Task): Promise<Dataset> {
   const { data } = flags;
-  if (data !== undefined && !existsSync(join(data, task.toUpperCase()))) {
+  if (data === undefined || task === flags.task) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `--other-task ${task}: expected another task than --task ${flags.task}, and a folder of tables in --data; generated tables have labels of cta alone`,
+    );
+  }
+  if (!existsSync(join(data, task.toUpperCase()))) {
     throw new AegirError(
       "ERR_CONFIG",
       `--other-task ${task}: ${data} has no labels of it; expected folders CTA and CPA in ${data}, each with the tables and labels of its task`,
@@ -322,12 +329,6 @@ function specialistFlag(text: string, former: SpecialistFlag[]): SpecialistFlag[
   const at = text.indexOf("=");
   if (at <= 0) throw new InvalidArgumentError("expected name=run, as in people=runs/people");
   return [...former, { id: text.slice(0, at), run: text.slice(at + 1) }];
-}
-
-/** What a distilled run was told, of what its other options do not hold. */
-function settingsOf(distilled: NonNullable<RunConfig["distill"]>): DistillOptions {
-  const { share, temperature, mixedCopies = 0 } = distilled as Record<string, number>;
-  return { softShare: share, temperature, mixedCopies };
 }
 
 /** A swarm's run folder holds its specialists. */

@@ -5,12 +5,23 @@ import type { Column } from "./types.js";
 /** Rows of a column that are looked at when its cells are chosen. */
 const SCANNED_ROWS = 4096;
 
+/** Characters of a cell that are looked at for references: no reader reads as much. */
+const DECODED = 1 << 19;
+
 /**
  * What a cell says: HTML character references are the characters that they stand for. Tables from web pages are full of them, and some sites write
  * whole e-mail addresses so. References without a semicolon stay as they are: in URLs they are parameters.
  */
 export function cellText(cell: string): string {
-  return cell.includes("&") ? decodeHTMLStrict(cell) : cell;
+  if (!cell.includes("&")) return cell;
+  return cell.length <= DECODED
+    ? decodeHTMLStrict(cell)
+    : decodeHTMLStrict(cell.slice(0, DECODED)) + cell.slice(DECODED);
+}
+
+/** Says nothing. */
+export function isBlank(cell: string): boolean {
+  return cellText(cell).trim() === "";
 }
 
 /**

@@ -1,5 +1,6 @@
 import { cellText } from "../data/cells.js";
 import type { Column, ColumnRef } from "../data/types.js";
+import { checkNumbers } from "./checkStored.js";
 import type { Extractor } from "./linearSpecialist.js";
 import { SparseBuilder, type SparseRows } from "./sparse.js";
 
@@ -97,6 +98,12 @@ export class FormatFeatures implements Extractor {
     return new FormatFeatures(
       Float32Array.from(sums, (_, feature) => Math.max(LEAST_DEVIATION, Math.sqrt(variance(feature)))),
     );
+  }
+
+  /** @throws AegirError ERR_CHECKPOINT */
+  static restore(deviation: Float32Array): FormatFeatures {
+    checkNumbers(deviation, FORMAT_FEATURES, "deviations of formats");
+    return new FormatFeatures(deviation);
   }
 
   tensors(): Record<string, Float32Array> {

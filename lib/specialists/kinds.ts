@@ -32,7 +32,7 @@ export const SPECIALIST_KINDS: Record<SpecialistKind, Kind> = {
   format: {
     options: formatSpecialistOptions,
     train: trainFormatSpecialist,
-    restore: (_, take) => new FormatFeatures(take("deviation") as Float32Array),
+    restore: (_, take) => FormatFeatures.restore(take("deviation") as Float32Array),
   },
   stacked: {
     options: stackedSpecialistOptions,

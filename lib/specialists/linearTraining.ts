@@ -69,11 +69,12 @@ export async function trainLinear(
   const foldOf = foldsOf(train, folds, seed);
   for (let fold = 0; fold < folds; fold++) {
     const weights = foldOf.map((own) => (own === fold ? 0 : 1));
-    if (!weights.includes(1)) continue;
-    const { logits } = await fitRows(gram, truth, classes, { c, weights, signal });
-    for (const [i, weight] of weights.entries()) {
-      if (weight > 0) continue;
-      held.set(columnKey(train[i]!), Float32Array.from(logits.subarray(i * classes, (i + 1) * classes)));
+    if (weights.includes(1)) {
+      const { logits } = await fitRows(gram, truth, classes, { c, weights, signal });
+      for (const [i, weight] of weights.entries()) {
+        if (weight > 0) continue;
+        held.set(columnKey(train[i]!), Float32Array.from(logits.subarray(i * classes, (i + 1) * classes)));
+      }
     }
     onProgress?.(2 + fold, total);
   }

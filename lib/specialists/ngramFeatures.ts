@@ -17,6 +17,8 @@ export interface FeatureOptions extends NgramOptions {
 export class NgramFeatures implements Extractor {
   readonly kind = "ngram";
   private readonly counted = new WeakMap<Column, NgramCounts>();
+  /** Of the table that was asked about last: a wide one is asked about part by part. */
+  private latest: { table: Table; total: Map<number, number> } | null = null;
 
   constructor(
     readonly options: FeatureOptions,
@@ -79,12 +81,11 @@ export class NgramFeatures implements Extractor {
   /** Of a table's columns together, less the target's own: a table is added up once, however many of its columns are targets. */
   private contextCounts(refs: readonly ColumnRef[]): NgramCounts[] {
     const totals = new Map<Table, Map<number, number>>();
+    if (this.latest) totals.set(this.latest.table, this.latest.total);
     return refs.map(({ table, column }) => {
-      let total = totals.get(table);
-      if (!total) {
-        total = this.totalOf(table);
-        totals.set(table, total);
-      }
+      const total = totals.get(table) ?? this.totalOf(table);
+      totals.set(table, total);
+      this.latest = { table, total };
       return without(total, this.countsOf(table.columns[column]!));
     });
   }

@@ -38,24 +38,25 @@ const PAIR_LENGTH = Math.SQRT1_2;
  */
 export class StackedFeatures implements Extractor {
   readonly kind = "stacked";
+  private readonly read: readonly WeakMap<Table, TableSaid>[];
 
   constructor(
     readonly parts: StackedParts,
     readonly options: object = {},
     private readonly stored: () => Record<string, Int32Array | Float32Array> = () => ({}),
-  ) {}
+  ) {
+    this.read = parts.readers.map(() => new WeakMap());
+  }
 
   /** Learns which pairs occur, where they are wanted, and reads the training columns. */
   static fit(
     refs: readonly ColumnRef[],
     { withPairs, ...parts }: Omit<StackedParts, "pairs"> & { withPairs: boolean },
   ): { features: StackedFeatures; rows: SparseRows } {
-    const said = parts.readers.map((reader) => saidBy(reader, refs));
-    const features = new StackedFeatures({
-      ...parts,
-      pairs: withPairs && said.length > 0 ? ReaderPairs.fit(said) : null,
-    });
-    return { features, rows: features.rowsOf(refs, said) };
+    const plain = new StackedFeatures({ ...parts, pairs: null });
+    const said = plain.saidOf(refs);
+    const pairs = withPairs && said.length > 0 ? ReaderPairs.fit(said) : null;
+    return { features: new StackedFeatures({ ...parts, pairs }), rows: plain.rowsOf(refs, said, pairs) };
   }
 
   get columns(): number {
@@ -70,14 +71,16 @@ export class StackedFeatures implements Extractor {
   }
 
   transform(refs: readonly ColumnRef[]): SparseRows {
-    return this.rowsOf(
-      refs,
-      this.parts.readers.map((reader) => saidBy(reader, refs)),
-    );
+    return this.rowsOf(refs, this.saidOf(refs), this.parts.pairs);
   }
 
-  private rowsOf(refs: readonly ColumnRef[], said: readonly Said[]): SparseRows {
-    const { ngrams, formats, readers, pairs, readerLength, places } = this.parts;
+  /** By reader. */
+  private saidOf(refs: readonly ColumnRef[]): Said[] {
+    return this.parts.readers.map((reader, i) => saidBy(reader, refs, this.read[i]!));
+  }
+
+  private rowsOf(refs: readonly ColumnRef[], said: readonly Said[], pairs: ReaderPairs | null): SparseRows {
+    const { ngrams, formats, readers, readerLength, places } = this.parts;
     return besides([
       ngrams.transform(refs),
       ...(formats ? [formats.transform(refs)] : []),
@@ -92,35 +95,41 @@ export class StackedFeatures implements Extractor {
   }
 }
 
-function saidBy(reader: Reader, refs: readonly ColumnRef[]): Said {
-  const width = reader.labels.length;
-  const read = new Map<Table, Float64Array[]>();
+/** What a reader says of a table: of every column the roots of its probabilities, and their sum. */
+interface TableSaid {
+  roots: Float64Array[];
+  sum: Float64Array;
+}
+
+/** @param read what the reader said of tables before: a wide one is asked about part by part */
+function saidBy(reader: Reader, refs: readonly ColumnRef[], read: WeakMap<Table, TableSaid>): Said {
   const own: Float64Array[] = [];
   const others: Float64Array[] = [];
   for (const { table, column } of refs) {
-    const said = read.get(table) ?? rootsOf(reader, table);
+    const said = read.get(table) ?? tableSaid(reader, table);
     read.set(table, said);
-    own.push(unit(said[column]!));
-    others.push(
-      unit(
-        meanOf(
-          said.filter((_, other) => other !== column),
-          width,
-        ),
-      ),
-    );
+    const roots = said.roots[column]!;
+    own.push(unit(roots));
+    // Of a table's only column nothing is left, of others no more than rounding below 0.
+    const alone = said.roots.length === 1;
+    others.push(unit(said.sum.map((value, k) => (alone ? 0 : Math.max(0, value - roots[k]!)))));
   }
   return { own, others };
 }
 
-/** Square roots of the probabilities of every column of a table. */
-function rootsOf(reader: Reader, table: Table): Float64Array[] {
+function tableSaid(reader: Reader, table: Table): TableSaid {
   const refs = table.columns.map((_, column) => ({ table, column }));
   const width = reader.labels.length;
   const said = refs.length > 0 ? reader.of(refs[0]!).logProbabilitiesOf(refs) : new Float32Array(0);
-  return refs.map((_, i) =>
-    Float64Array.from(said.subarray(i * width, (i + 1) * width), (logp) => Math.exp(logp / 2)),
+  const sum = new Float64Array(width);
+  const roots = refs.map((_, i) =>
+    Float64Array.from(said.subarray(i * width, (i + 1) * width), (logp, k) => {
+      const root = Math.exp(logp / 2);
+      sum[k]! += root;
+      return root;
+    }),
   );
+  return { roots, sum };
 }
 
 function placeBlock(refs: readonly ColumnRef[]): SparseRows {
@@ -145,10 +154,4 @@ function denseRows(rows: readonly Float64Array[], width: number): SparseRows {
 function unit(values: Float64Array): Float64Array {
   const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0)) || 1;
   return values.map((value) => value / length);
-}
-
-function meanOf(rows: readonly Float64Array[], width: number): Float64Array {
-  const mean = new Float64Array(width);
-  for (const row of rows) for (let k = 0; k < width; k++) mean[k]! += row[k]! / rows.length;
-  return mean;
 }

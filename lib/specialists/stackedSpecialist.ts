@@ -2,6 +2,8 @@ import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { siteOf } from "../data/sotab.js";
 import type { ColumnRef } from "../data/types.js";
+import { AegirError } from "../errors.js";
+import { checkAscending, checkNumbers, checkStored } from "./checkStored.js";
 import { FormatFeatures } from "./formatFeatures.js";
 import { LinearSpecialist } from "./linearSpecialist.js";
 import { type LabelledRef, type LinearData, labelsOf, type Running, trainLinear } from "./linearTraining.js";
@@ -56,6 +58,7 @@ export async function trainStackedSpecialist(
   running: Running = {},
 ): Promise<LinearSpecialist> {
   const { id = "stacked", ...given } = options;
+  if (data.train.length === 0) throw new AegirError("ERR_DATA", `specialist '${id}': no columns to train on`);
   const settings = parseOptions("StackedSpecialist options", stackedSpecialistOptions, given);
   const { readOwn, places, formats: withFormats, pairs: withPairs, readerLength, ...ngram } = settings;
   const tasks = [
@@ -108,15 +111,21 @@ export function restoreStacked(
   } = options as StoredOptions;
   const features = (of: FeatureOptions, prefix: string) =>
     NgramFeatures.restore(of, (name) => take(`${prefix}.${name}`));
+  checkStored(Array.isArray(readers), "options without readers");
   const models = readers.map(({ labels, options: of }, i) => {
     const prefix = `reader${i}`;
     const floats = (name: string) => take(`${prefix}.${name}`) as Float32Array;
     const [weight, bias] = [floats("weight"), floats("bias")];
+    const extractor = features(of, prefix);
+    checkNumbers(weight, extractor.columns * labels.length, `weights of ${prefix}`);
+    checkNumbers(bias, labels.length, `biases of ${prefix}`);
     const learned = { labels, weight, bias, logPrior: new Float32Array(bias.length), tau: 0 };
-    return new LinearSpecialist(prefix, features(of, prefix), { ...learned, held: new Map() });
+    return new LinearSpecialist(prefix, extractor, { ...learned, held: new Map() });
   });
-  const formats = written ? new FormatFeatures(take("formats.deviation") as Float32Array) : null;
+  const formats = written ? FormatFeatures.restore(take("formats.deviation") as Float32Array) : null;
   const pairs = paired ? new ReaderPairs(take("pairs.kept") as Int32Array) : null;
+  const said = models.reduce((sum, { labels }) => sum + labels.length, 0);
+  checkAscending(pairs?.kept ?? [], said * said, "pairs");
   return stackedFeatures({
     ngrams: features(ngrams, "ngrams"),
     formats,

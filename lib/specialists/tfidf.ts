@@ -1,3 +1,4 @@
+import { checkAscending, checkNumbers } from "./checkStored.js";
 import type { NgramCounts } from "./ngrams.js";
 import { SparseBuilder, type SparseRows } from "./sparse.js";
 
@@ -30,7 +31,10 @@ export class TfIdf {
     return new TfIdf(hashBuckets, kept, idf);
   }
 
+  /** @throws AegirError ERR_CHECKPOINT */
   static restore(hashBuckets: number, buckets: Int32Array, idf: Float32Array): TfIdf {
+    checkAscending(buckets, hashBuckets, "buckets of n-grams");
+    checkNumbers(idf, buckets.length, "weights of n-grams (idf)");
     return new TfIdf(hashBuckets, buckets, idf);
   }
 

@@ -1,4 +1,5 @@
 import path from "node:path";
+import { isBlank } from "../data/cells.js";
 import { type CsvOptions, readCsv } from "../data/csv.js";
 import { checkIsTable } from "../data/isTable.js";
 import type { Serialiser } from "../data/serialise.js";
@@ -235,7 +236,7 @@ function checkTable({ columns }: Table, shown: string, maxColumns: number): void
       "ERR_CONFIG",
       `maxColumns (--max-columns): expected a whole number from 1, got ${maxColumns}`,
     );
-  if (columns.length === 0 || columns.every((column) => column.cells.every((cell) => cell.trim() === ""))) {
+  if (columns.length === 0 || columns.every((column) => column.cells.every(isBlank))) {
     throw new AegirError("ERR_DATA", `${shown}: the table is empty: no column has a value`);
   }
   if (columns.length > maxColumns) {

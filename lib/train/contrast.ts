@@ -1,4 +1,5 @@
 import { collate } from "../data/batches.js";
+import { isBlank } from "../data/cells.js";
 import { Random } from "../data/random.js";
 import type { Serialiser } from "../data/serialise.js";
 import type { Batch, ColumnRef, EncodedExample, Table } from "../data/types.js";
@@ -43,7 +44,7 @@ export function viewsOf(
 }
 
 function filledCells(table: Table, column: number): string[] {
-  return table.columns[column]!.cells.filter((cell) => cell.trim() !== "");
+  return table.columns[column]!.cells.filter((cell) => !isBlank(cell));
 }
 
 /** The views of one batch of columns, encoded each by itself, without other columns of their tables. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { cellText } from "../data/cells.js";
+import { isBlank } from "../data/cells.js";
 import { largestOf } from "../data/logitAdjustment.js";
 import { Random } from "../data/random.js";
 import { siteOf, withoutExtension } from "../data/sotab.js";
@@ -14,9 +14,11 @@ import { type DataSource, openTables } from "./dataSource.js";
 import { defined } from "./defined.js";
 import { trainableLabels } from "./examples.js";
 import { type Head, meanProbabilities } from "./heads.js";
-import { checkHeldOut } from "./heldOut.js";
+import { checkHeldOut, checkJudges } from "./heldOut.js";
 import { type Donor, filled, mixedTables } from "./mixedTables.js";
+import { type RunConfig, recordedRun } from "./runFolder.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
+import type { SupervisedOptions } from "./supervisedOptions.js";
 
 export const distillOptions = z.strictObject({
   softShare: z
@@ -58,8 +60,16 @@ export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions 
  */
 export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { teachers, unlabelled = [], softShare, temperature, mixedCopies, ...rest } = run;
-  const options = parseOptions("distill", distillOptions, defined({ softShare, temperature, mixedCopies }));
-  const { dataset: all, holdOut, signal, onProgress } = rest;
+  const recorded = await recordedRun(rest.out, rest.resume, "supervised");
+  const options = parseOptions("distill", distillOptions, {
+    ...recordedSettings(recorded),
+    ...defined({ softShare, temperature, mixedCopies }),
+  });
+  const { seed = 0, holdOut } = {
+    ...(recorded?.options as SupervisedOptions | undefined),
+    ...defined({ seed: rest.seed, holdOut: rest.holdOut }),
+  };
+  const { dataset: all, signal, onProgress } = rest;
   const dataset = withoutHeldOut(all, holdOut);
   checkTeachers(teachers, dataset, holdOut);
   // Teachers take minutes: what is wrong with the model is said before.
@@ -69,7 +79,7 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const ask = (columns: readonly ColumnRef[]) =>
     meanProbabilities(teachers, columns, { temperature: options.temperature, signal, onProgress });
   const said = await ask(asked);
-  const copied = copiesOf(dataset, asked, said, options.mixedCopies, rest.seed ?? 0);
+  const copied = copiesOf(dataset, asked, said, options.mixedCopies, seed);
   const columns = [...asked, ...copied];
   const probabilities = copied.length > 0 ? concatenated(said, await ask(copied)) : said;
   const source = {
@@ -84,6 +94,13 @@ export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
     task: rest.task ?? "distill",
     soft: { columns, probabilities, share: options.softShare, source },
   });
+}
+
+/** What a run was told of distillation; nothing of one that is no distilled one, which says so when it is opened. */
+function recordedSettings(recorded: RunConfig | null): DistillOptions {
+  if (!recorded?.distill) return {};
+  const { share, temperature, mixedCopies } = recorded.distill as Record<string, number | undefined>;
+  return defined({ softShare: share, temperature, mixedCopies });
 }
 
 /** The columns of mixed copies of the tables that labelled columns and those that teachers were asked about stand in. */
@@ -103,13 +120,24 @@ function copiesOf(
   }
   for (const { table, column, label } of labelledRefs(dataset, "train"))
     donors.set(table.columns[column]!, { table, column, label: classOf.get(label)! });
-  const cpa = dataset.task === "cpa";
   const full = [...donors].flatMap(([column, donor]) => (filled(column).length > 0 ? [donor] : []));
-  const made = mixedTables(full, copies, new Random(seed, "mixed tables"), cpa);
-  const subject = cpa ? { mainColumn: 0 } : {};
+  const random = new Random(seed, "mixed tables");
+  if (dataset.task !== "cpa") {
+    const made = mixedTables(full, copies, random);
+    return made.flatMap((table) => table.columns.map((_, column) => ({ table, column })));
+  }
+  const subjects = subjectsOf(dataset);
+  const subjectOf = (table: Table) => table.columns[subjects(table)] ?? null;
+  const made = mixedTables(full, copies, random, subjectOf);
   return made.flatMap((table) =>
-    [...table.columns.keys()].slice(cpa ? 1 : 0).map((column) => ({ table, column, ...subject })),
+    table.columns.slice(1).map((_, i) => ({ table, column: i + 1, mainColumn: 0 })),
   );
+}
+
+/** Of a table of CPA's data, the column that its labelled columns are about; of others the first. */
+function subjectsOf(dataset: Dataset): (table: Table) => number {
+  const known = new Map(dataset.splits.train.map(({ table, mainColumn }) => [table, mainColumn]));
+  return (table) => (dataset.tables.get(table.name) === table ? known.get(table.name) : undefined) ?? 0;
 }
 
 function concatenated(a: Float32Array, b: Float32Array): Float32Array {
@@ -125,6 +153,7 @@ function checkTeachers(teachers: readonly Head[], dataset: Dataset, holdOut: num
     throw new AegirError("ERR_CONFIG", "distill.teachers: expected at least one, got none");
   for (const { dir, task, labels: known, config } of teachers) {
     checkHeldOut(config, holdOut, `distill.teachers: ${dir}`);
+    checkJudges(config, holdOut, `distill.teachers: ${dir}`);
     if (task !== dataset.task)
       throw new AegirError(
         "ERR_CONFIG",
@@ -142,7 +171,7 @@ function checkTeachers(teachers: readonly Head[], dataset: Dataset, holdOut: num
 
 /**
  * Every column without a training label, of the training tables of the data and of others, but for tables whose name or site is held out
- * for validation or test; of several tables of one name and content, the first. For CPA paired with the first column of its table.
+ * for validation or test; of several tables of one name and content, the first. For CPA paired with the subject of its table.
  */
 export function unlabelledColumns(dataset: Dataset, others: readonly Table[]): ColumnRef[] {
   const labelled = new Map<string, Set<number>>();
@@ -161,14 +190,15 @@ export function unlabelledColumns(dataset: Dataset, others: readonly Table[]): C
     const key = contentKey(table);
     if (apart(table.name) && !tables.has(key)) tables.set(key, table);
   }
-  const subject = dataset.task === "cpa" ? { mainColumn: 0 } : {};
-  return [...tables.values()].flatMap((table) =>
-    [...table.columns.entries()].flatMap(([column, { cells }]) => {
+  const subjectOf = subjectsOf(dataset);
+  return [...tables.values()].flatMap((table) => {
+    const mainColumn = dataset.task === "cpa" ? subjectOf(table) : undefined;
+    return [...table.columns.entries()].flatMap(([column, { cells }]) => {
       const known = table === dataset.tables.get(table.name) ? labelled.get(table.name) : undefined;
-      const takes = !known?.has(column) && cells.some((cell) => cellText(cell).trim() !== "");
-      return takes && !(dataset.task === "cpa" && column === 0) ? [{ table, column, ...subject }] : [];
-    }),
-  );
+      const takes = !known?.has(column) && cells.some((cell) => !isBlank(cell));
+      return takes && column !== mainColumn ? [{ table, column, ...defined({ mainColumn }) }] : [];
+    });
+  });
 }
 
 /** Other folders may have tables of the same names. */

@@ -29,6 +29,25 @@ export function checkHeldOut(
   );
 }
 
+/**
+ * A swarm that learnt on the columns that a training is judged by may have no part in it.
+ * @param config of a run @param holdOut of the training: it is judged by these sites, else by validation
+ * @param argument what the run was given as
+ * @throws AegirError ERR_CONFIG
+ */
+export function checkJudges(
+  config: Pick<RunConfig, "options"> | undefined,
+  holdOut: number | undefined,
+  argument: string,
+): void {
+  const { learnFrom } = config?.options ?? {};
+  if (learnFrom !== (holdOut === undefined ? "validation" : "held-out")) return;
+  throw new AegirError(
+    "ERR_CONFIG",
+    `${argument}: a swarm that learnt from ${learnFrom} (learnFrom) has seen labels of the columns that this training is judged by; expected one that learnt from others`,
+  );
+}
+
 /** The data that a swarm learns on and is judged by. */
 export function columnsToLearn(dataset: Dataset, { learnFrom, holdOut, seed }: ParlSettings): Dataset {
   if (learnFrom === "train") return dataset;

@@ -1,4 +1,4 @@
-import { cellText } from "../data/cells.js";
+import { isBlank } from "../data/cells.js";
 import type { Random } from "../data/random.js";
 import type { Column, ColumnRef, Table } from "../data/types.js";
 
@@ -19,25 +19,26 @@ const MIXED_CELLS = 16;
 
 /**
  * Copies of tables that nobody wrote: columns are left out, come from other tables, or have the cells of two columns. Teachers can be asked about
- * them too, so that a student meets their answers where they are unsure (Beyer et al., arXiv:2106.05237, mix images to the same end).
+ * them too, so that a student meets more of what they say (Beyer et al., arXiv:2106.05237, mix images to the same end).
  * @param donors the columns that copies are made of, with something in them; those of a table that are not among them are left out
- * @param keepFirst the first column of every table stays as it is: the subject of the others
+ * @param subjectOf of a table, the column that its others are about: it stands first in the copies, as it is
  */
 export function mixedTables(
   donors: readonly Donor[],
   copies: number,
   random: Random,
-  keepFirst: boolean,
+  subjectOf: (table: Table) => Column | null = () => null,
 ): Table[] {
   const alike = new Map<number, Donor[]>();
-  const tables = new Map<Table, Map<number, Donor>>();
+  const tables = new Map<Table, Donor[]>();
   for (const donor of donors) {
-    const { table, column, label } = donor;
+    const { table, label } = donor;
     if (!alike.has(label)) alike.set(label, []);
     alike.get(label)!.push(donor);
-    if (!tables.has(table)) tables.set(table, new Map());
-    tables.get(table)!.set(column, donor);
+    if (!tables.has(table)) tables.set(table, []);
+    tables.get(table)!.push(donor);
   }
+  for (const known of tables.values()) known.sort((a, b) => a.column - b.column);
   const any = (from: readonly Donor[]) => columnOf(from[random.int(from.length)]!);
   const changed = (donor: Donor): Column => {
     const column = columnOf(donor);
@@ -50,12 +51,11 @@ export function mixedTables(
   const made: Table[] = [];
   for (let copy = 0; copy < copies; copy++) {
     for (const [table, known] of tables) {
-      const kept = table.columns.map((column, i) => {
-        if (keepFirst && i === 0) return column;
-        const donor = known.get(i);
-        return donor && !random.chance(LEFT_OUT) ? changed(donor) : null;
-      });
-      const columns = kept.filter((column) => column !== null);
+      const subject = subjectOf(table);
+      const columns = subject ? [subject] : [];
+      for (const donor of known) {
+        if (columnOf(donor) !== subject && !random.chance(LEFT_OUT)) columns.push(changed(donor));
+      }
       if (columns.length > 0) made.push({ ...table, name: `${table.name} (copy ${copy + 1})`, columns });
     }
   }
@@ -76,5 +76,5 @@ function columnOf({ table, column }: ColumnRef): Column {
 }
 
 export function filled({ cells }: Column): string[] {
-  return cells.filter((cell) => cellText(cell).trim() !== "");
+  return cells.filter((cell) => !isBlank(cell));
 }

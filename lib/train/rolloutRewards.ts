@@ -110,16 +110,16 @@ export function informativeShare(perf: ArrayLike<number>, rows: number): number 
 export function priceShares(names: readonly string[], prices?: Readonly<Record<string, number>>): number[] {
   if (prices === undefined) return names.map(() => 1 / names.length);
   const unknown = Object.keys(prices).find((name) => !names.includes(name));
-  const missing = names.find((name) => prices[name] === undefined);
+  const missing = names.find((name) => !Object.hasOwn(prices, name));
   const total = Object.values(prices).reduce((sum, price) => sum + price, 0);
-  if (unknown === undefined && missing === undefined && total > 0)
+  if (unknown === undefined && missing === undefined && total > 0 && Number.isFinite(total))
     return names.map((name) => prices[name]! / total);
   const what =
     unknown !== undefined
       ? `no specialist is called '${unknown}'`
       : missing !== undefined
         ? `'${missing}' has none`
-        : "all are 0";
+        : `they sum to ${total}`;
   throw new AegirError(
     "ERR_CONFIG",
     `trainParl.prices: ${what}; expected one for each of ${names.join(", ")}`,

@@ -4,6 +4,7 @@ import { withoutHeldOut } from "../data/split.js";
 import type { Dataset, Task } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import type { TensorData } from "../native/contract.js";
+import { checkNumbers, checkStored } from "../specialists/checkStored.js";
 import {
   LinearSpecialist,
   labelledRefs,
@@ -125,8 +126,8 @@ export async function loadSpecialist(dir: string, id?: string): Promise<LinearSp
     throw new AegirError("ERR_CHECKPOINT", `${dir}: best/model.safetensors has no tensor '${name}'`);
   };
   const floats = (name: string) => take(name) as Float32Array;
-  const extractor = SPECIALIST_KINDS[of as SpecialistKind].restore(options, (name) =>
-    take(`features.${name}`),
+  const extractor = named(dir, () =>
+    SPECIALIST_KINDS[of as SpecialistKind].restore(options, (name) => take(`features.${name}`)),
   );
   const [weight, bias, logPrior, held] = [
     floats("weight"),
@@ -136,16 +137,14 @@ export async function loadSpecialist(dir: string, id?: string): Promise<LinearSp
   ];
   const { tau, held: keys } = checkpoint.state;
   const classes = labels.length;
-  if (
-    weight.length !== extractor.columns * classes ||
-    bias.length !== classes ||
-    held.length !== keys.length * classes
-  ) {
-    throw new AegirError(
-      "ERR_CHECKPOINT",
-      `${dir}: weights of ${weight.length} values do not fit ${extractor.columns} features and ${classes} labels`,
-    );
-  }
+  named(dir, () => {
+    checkStored(Number.isFinite(tau), `tau was ${tau}, expected a number`);
+    checkStored(Array.isArray(keys), "its state names no columns (held)");
+    checkNumbers(weight, extractor.columns * classes, "weights");
+    checkNumbers(bias, classes, "biases");
+    checkNumbers(logPrior, classes, "the labels' prior");
+    checkNumbers(held, keys.length * classes, "logits of training columns");
+  });
   return new LinearSpecialist(id ?? of, extractor, {
     labels,
     weight,
@@ -154,6 +153,17 @@ export async function loadSpecialist(dir: string, id?: string): Promise<LinearSp
     tau,
     held: new Map(keys.map((key, i) => [key, held.subarray(i * classes, (i + 1) * classes)])),
   });
+}
+
+/** What `part` makes of a run's files; what it stumbles over is said of the run. */
+function named<T>(dir: string, part: () => T): T {
+  try {
+    return part();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    if (error instanceof AegirError && why.startsWith(dir)) throw error;
+    throw new AegirError("ERR_CHECKPOINT", `${dir}: ${why}`);
+  }
 }
 
 function stored({

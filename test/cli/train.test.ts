@@ -127,6 +127,17 @@ describe("train, evaluate, annotate", () => {
     ],
     [["train", "supervised", "--out", "new", "--resume"], "ERR_CHECKPOINT", "no such run folder"],
     [["train", "parl", "--out", "new"], "ERR_CONFIG", "specialists"],
+    [["train", "supervised", "--task", "cpa", "--out", "new"], "ERR_CONFIG", "give --data"],
+    [
+      ["train", "specialist", "--kind", "stacked", "--other-task", "cpa", "--out", "new"],
+      "ERR_CONFIG",
+      "--other-task cpa: expected another task",
+    ],
+    [
+      ["train", "specialist", "--kind", "stacked", "--other-task", "cta", "--out", "new"],
+      "ERR_CONFIG",
+      "than --task cta",
+    ],
     [["demo", "--data", "nowhere", "--out", "new", "--quiet"], "ERR_DATA", "nowhere"],
   ])("%j fails with one clear error and writes nothing", async (args, code, message) => {
     const { code: exit, stdout, stderr } = await aegir([...args, "--json"], dir);
@@ -145,6 +156,10 @@ describe("train, evaluate, annotate", () => {
       [[...train, "new", "--ngrams", "0"], "ERR_CONFIG]: model options.ngrams.buckets"],
       [[...train, "new", "--head-size", "0"], "ERR_CONFIG]: model options.headSize"],
       [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],
+      [
+        ["train", "parl", "--out", "new", "--prices", "a=1,b=1,a=5"],
+        "ERR_ARGUMENT]: option '--prices <name=n,…>' argument 'a=1,b=1,a=5' is invalid. a stands there twice",
+      ],
       [[...train, "plain"], "ERR_DATA]: plain: cannot be written"],
       [["evaluate", "run", "--limit", "0"], "ERR_CONFIG]: limit: expected a whole number from 1, got 0"],
       [["annotate", "run", "shops.csv", "--out", "none/x"], "ERR_DATA]: none/x: cannot be written"],

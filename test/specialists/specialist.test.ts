@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { Random } from "../../lib/data/random.js";
 import type { ColumnRef, Dataset, Table } from "../../lib/data/types.js";
 import {
@@ -17,6 +17,7 @@ import {
 } from "../../lib/specialists/index.js";
 import type { StackedFeatures } from "../../lib/specialists/stackedFeatures.js";
 import { annotateTable } from "../../lib/train/annotate.js";
+import { loadCheckpoint, saveCheckpoint } from "../../lib/train/checkpoint.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { loadSpecialist, saveSpecialist, trainSpecialist } from "../../lib/train/specialistRun.js";
@@ -166,8 +167,75 @@ describe("errors", () => {
       expectError("ERR_CHECKPOINT", /expected a specialist: ngram or format/),
     );
     await writeFile(config, text.replace('"context": true', '"context": false'));
-    await expect(loadSpecialist(out)).rejects.toThrow(expectError("ERR_CHECKPOINT", /do not fit/));
+    await expect(loadSpecialist(out)).rejects.toThrow(
+      expectError("ERR_CHECKPOINT", /weights of \d+ values, expected \d+/),
+    );
     expect(existsSync(join(out, "best"))).toBe(true);
+  });
+
+  it("find every damaged part of a stored specialist when it is loaded", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    await trainSpecialist({ kind: "stacked", dataset, out, options: { folds: 2 } });
+    const best = join(out, "best");
+    const floats = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
+    const whole = (...values: bigint[]) => new Uint8Array(BigInt64Array.from(values).buffer);
+    const cases: [string, (tensor: { data: Uint8Array; shape: number[] }) => void, RegExp][] = [
+      [
+        "logPrior",
+        (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),
+        /prior of \d+ values/,
+      ],
+      ["weight", (t) => t.data.set(floats(Number.NaN)), /weights, expected finite/],
+      ["features.pairs.kept", (t) => t.data.set(whole(5n, 5n)), /pairs, expected ascending/],
+      ["features.pairs.kept", (t) => t.data.set(whole(-1n)), /pairs, expected ascending/],
+      [
+        "features.ngrams.own.buckets",
+        (t) => t.data.set(whole(2n ** 30n)),
+        /buckets of n-grams, expected ascending/,
+      ],
+      [
+        "features.ngrams.own.idf",
+        (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),
+        /idf\) of \d+ values/,
+      ],
+      [
+        "features.formats.deviation",
+        (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),
+        /formats of \d+ values/,
+      ],
+      [
+        "features.reader0.bias",
+        (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),
+        /reader0 of \d+ values/,
+      ],
+    ];
+    const sound = await loadCheckpoint<{ tau: number; held?: string[] }>(best);
+    const model = sound.groups.model!;
+    for (const [name, damage, message] of cases) {
+      const tensor = model.get(name)!;
+      const damaged = { ...tensor, data: tensor.data.slice() };
+      damage(damaged);
+      await saveCheckpoint(best, {
+        ...sound,
+        groups: { ...sound.groups, model: new Map([...model, [name, damaged]]) },
+      });
+      await expect(loadSpecialist(out), name).rejects.toThrow(expectError("ERR_CHECKPOINT", message));
+    }
+    for (const [state, message] of [
+      [{ ...sound.state, tau: "x" as never }, /tau was x/],
+      [{ tau: 0 }, /names no columns/],
+    ] as const) {
+      await saveCheckpoint(best, { ...sound, state });
+      await expect(loadSpecialist(out)).rejects.toThrow(expectError("ERR_CHECKPOINT", message));
+    }
+    await saveCheckpoint(best, sound);
+    const config = join(out, "config.json");
+    const text = await readFile(config, "utf8");
+    await writeFile(config, text.replace('"readers"', '"others"'));
+    await expect(loadSpecialist(out)).rejects.toThrow(expectError("ERR_CHECKPOINT", /without readers/));
+    await writeFile(config, text);
+    await loadSpecialist(out);
   });
 });
 
@@ -295,6 +363,24 @@ describe("a stacked specialist", () => {
     );
     expect(scores[0]!.micro).toBeLessThan(0.8);
     expect(scores[1]!.micro).toBe(1);
+  });
+
+  it("asks its readers about a table once, however many of its columns are asked about", async () => {
+    const { cta } = twoTasks();
+    const train = labelledRefs(cta, "train");
+    const specialist = await trainStackedSpecialist({ train }, { folds: 0 });
+    const [reader] = (specialist.extractor as StackedFeatures).parts.readers.map((each) =>
+      each.of(train[0]!),
+    );
+    const asked = vi.spyOn(reader!, "logProbabilitiesOf");
+    const wide = table("wide", ...Array.from({ length: 100 }, (_, i) => [`name ${i % 23}`, `ab${i}`]));
+    const refs = wide.columns.map((_, column) => ({ table: wide, column }));
+    const all = await specialist.logProbabilities(refs);
+    expect(asked).toHaveBeenCalledTimes(1);
+    // The same as of a column of the same table asked about by itself.
+    const again = { ...wide, name: "again" };
+    const one = await specialist.logProbabilities([{ table: again, column: 57 }]);
+    expect(one).toEqual(all.subarray(57 * 2, 58 * 2));
   });
 
   it("learns from the tables of a single site too", async () => {

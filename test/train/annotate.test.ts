@@ -102,6 +102,8 @@ describe("annotateFiles", () => {
       expect(results[i]!.error).toMatchObject({ code: "ERR_DATA" });
       expect(results[i]!.error!.message).toContain(`${files[i]}: ${message}`);
     }
+    const blank = { name: "blank", columns: [{ header: null, cells: ["&nbsp;", " ", "&#32;"] }] };
+    await expect(annotateTable(annotator(), blank)).rejects.toThrow("the table is empty");
     const cpa = await annotateFiles(annotator({ task: "cpa" }), files.slice(1, 2), { mainColumn: 7 });
     expect(cpa[0]!.error!.message).toContain("mainColumn was 7");
     const narrow = await annotateFiles(annotator(), files.slice(1, 2), { maxColumns: 2 });

@@ -151,7 +151,9 @@ describe("distillation", () => {
     await expect(distill({ ...run, out, ...abortAt("student", 6) })).rejects.toMatchObject({
       code: "ERR_ABORTED",
     });
-    const resumed = await distill({ ...run, out, resume: true });
+    // Its options and its seed are in the record.
+    const { softShare: _share, mixedCopies: _copies, seed: _seed, ...rest } = run;
+    const resumed = await distill({ ...rest, out, resume: true });
     const unbroken = await distill(run);
     expect(resumed.model.weightsHash()).toBe(unbroken.model.weightsHash());
     const { distill: recorded } = await readRunConfig(out);
@@ -192,6 +194,16 @@ describe("distillation", () => {
     );
   });
 
+  test("CPA's columns without labels belong to the subject that the labels of their table are about", () => {
+    const set = { ...setOf({ train: [{ ...at("a"), mainColumn: 1 }] }, ["a", "b"]), task: "cpa" as const };
+    const table = set.tables.get("a")!;
+    table.columns.push({ header: null, cells: ["c"] });
+    expect(unlabelledColumns(set, [set.tables.get("b")!])).toEqual([
+      { table, column: 3, mainColumn: 1 },
+      { table: set.tables.get("b")!, column: 1, mainColumn: 0 },
+    ]);
+  });
+
   test("the teachers' mean is of softmax(logits / temperature)", async () => {
     const column = { table: { name: "t", columns: [{ header: null, cells: ["a"] }] }, column: 0 };
     const head = (logits: number[]): Head => ({
@@ -216,7 +228,7 @@ describe("distillation", () => {
     }
   });
 
-  test("refuses no teacher, and a teacher of other labels", async () => {
+  test("refuses no teacher, one of other labels, and one that learnt what the student is judged by", async () => {
     await using dir = await folder();
     const dataset = await tinyDataset();
     await expect(distill({ dataset, teachers: [] })).rejects.toThrow(
@@ -227,6 +239,19 @@ describe("distillation", () => {
       await trainSupervised({ dataset, model: tinyModel, serialise: shortColumns, steps: 1, out: teacher })
     ).model.dispose();
     using taught = await loadRun(teacher);
+    for (const [learnFrom, holdOut] of [
+      ["validation", undefined],
+      ["held-out", 0.3],
+    ] as const) {
+      const judged = { config: { options: { learnFrom, ...defined({ holdOut }) } } };
+      await expect(
+        distill({
+          dataset,
+          ...defined({ holdOut }),
+          teachers: [{ ...taught, ...judged } as unknown as Head],
+        }),
+      ).rejects.toThrow(`learnt from ${learnFrom} (learnFrom) has seen labels`);
+    }
     const [first] = dataset.labels;
     const keep = (columns: LabelledColumn[]) => columns.filter(({ label }) => label !== first);
     const { train, validation, test: held } = dataset.splits;

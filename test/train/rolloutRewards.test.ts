@@ -42,7 +42,8 @@ describe("rollout rewards", () => {
   test.each([
     [{ net: 1 }, "'ngram' has none"],
     [{ net: 1, ngram: 1, nett: 2 }, "no specialist is called 'nett'"],
-    [{ net: 0, ngram: 0 }, "all are 0"],
+    [{ net: 0, ngram: 0 }, "they sum to 0"],
+    [{ net: 1e308, ngram: 1e308 }, "they sum to Infinity"],
   ])("prices %j are refused", (prices, why) => {
     expect(() => priceShares(["net", "ngram"], prices)).toThrow(
       `prices: ${why}; expected one for each of net, ngram`,

@@ -64,8 +64,11 @@ export async function trainBaselines(
     folds: 0,
     readOwn: false,
     readerLength: 1,
-    places: false,
+    pairs: false,
+    wordPairs: false,
+    shapes: false,
     formats: false,
+    places: false,
   };
   const stacked = await timed(() =>
     trainStackedSpecialist({ ...data, validation, others }, settings, running),

@@ -1,10 +1,10 @@
 import { SparseBuilder, type SparseRows } from "./sparse.js";
 
-/** Of one reader and some columns, one row each: unit vectors of the square roots of its probabilities. */
+/** Of one reader and some columns, one row each: unit vectors of powers of its probabilities. */
 export interface Said {
   /** Of the column. */
   own: readonly Float64Array[];
-  /** Of the other columns of its table on average; zero where there is none. */
+  /** The most of any other column of its table; zero where there is none. */
   others: readonly Float64Array[];
 }
 
@@ -15,7 +15,7 @@ const MIN_DF = 2;
 
 /**
  * Pairs of labels, one that a reader gives the column and one that a reader gives the others of its table: a name beside an isbn is a book's. Each is the
- * product of the two roots of probabilities. A linear classifier of both by themselves adds what they say, and cannot know what they say together.
+ * product of what is said of the two. A linear classifier of both by themselves adds what they say, and cannot know what they say together.
  */
 export class ReaderPairs {
   private readonly columnOf: ReadonlyMap<number, number>;

@@ -14,6 +14,10 @@ export interface Reader {
 
 export interface StackedParts {
   ngrams: NgramFeatures;
+  /** Words of the column and pairs of neighbours. Null: they are no features. */
+  words: NgramFeatures | null;
+  /** n-grams of the cells' shapes. Null: they are no features. */
+  shapes: NgramFeatures | null;
   /** Null: how a column is written is no feature. */
   formats: FormatFeatures | null;
   readers: readonly Reader[];
@@ -29,12 +33,16 @@ export interface StackedParts {
 const PLACES = 12;
 /** Of two values in a block of length 1. */
 const PLACE_LENGTH = Math.SQRT1_2;
+/** Length of a row's n-grams of shapes. */
+const SHAPE_LENGTH = 0.5;
+/** Of probabilities: large ones count more than by their roots, and small ones still count. */
+const SAID_POWER = 0.75;
 /** Length of the pairs of one reader with another, near enough: the least of them are left out. */
 const PAIR_LENGTH = Math.SQRT1_2;
 
 /**
- * n-grams; formats; of every reader two blocks, the square roots of its probabilities of the column, and of the other columns of the table on
- * average; pairs of these; and the column's place in its table with the number of columns there.
+ * n-grams of characters, of words and of shapes; formats; of every reader two blocks, what it says of the column, and the most that it says of any other
+ * column of the table, label by label; pairs of these; and the column's place in its table with the number of columns there.
  */
 export class StackedFeatures implements Extractor {
   readonly kind = "stacked";
@@ -60,10 +68,10 @@ export class StackedFeatures implements Extractor {
   }
 
   get columns(): number {
-    const { ngrams, formats, readers, pairs, places } = this.parts;
+    const { ngrams, words, shapes, formats, readers, pairs, places } = this.parts;
+    const written = [ngrams, words, shapes, formats].reduce((sum, part) => sum + (part?.columns ?? 0), 0);
     const read = readers.reduce((sum, { labels }) => sum + 2 * labels.length, 0);
-    const paired = pairs?.kept.length ?? 0;
-    return ngrams.columns + (formats?.columns ?? 0) + read + paired + (places ? 2 * PLACES : 0);
+    return written + read + (pairs?.kept.length ?? 0) + (places ? 2 * PLACES : 0);
   }
 
   tensors(): Record<string, Int32Array | Float32Array> {
@@ -80,9 +88,11 @@ export class StackedFeatures implements Extractor {
   }
 
   private rowsOf(refs: readonly ColumnRef[], said: readonly Said[], pairs: ReaderPairs | null): SparseRows {
-    const { ngrams, formats, readers, readerLength, places } = this.parts;
+    const { ngrams, words, shapes, formats, readers, readerLength, places } = this.parts;
     return besides([
       ngrams.transform(refs),
+      ...(words ? [words.transform(refs)] : []),
+      ...(shapes ? [scaled(shapes.transform(refs), SHAPE_LENGTH)] : []),
       ...(formats ? [formats.transform(refs)] : []),
       ...[
         ...said.flatMap(({ own, others }, i) =>
@@ -95,10 +105,14 @@ export class StackedFeatures implements Extractor {
   }
 }
 
-/** What a reader says of a table: of every column the roots of its probabilities, and their sum. */
+/** What a reader says of a table, label by label. */
 interface TableSaid {
-  roots: Float64Array[];
-  sum: Float64Array;
+  /** Of every column: a unit vector. */
+  own: Float64Array[];
+  /** The largest of all columns, which of them has it, and the largest of the others. */
+  largest: Float64Array;
+  holder: Int32Array;
+  second: Float64Array;
 }
 
 /** @param read what the reader said of tables before: a wide one is asked about part by part */
@@ -108,11 +122,9 @@ function saidBy(reader: Reader, refs: readonly ColumnRef[], read: WeakMap<Table,
   for (const { table, column } of refs) {
     const said = read.get(table) ?? tableSaid(reader, table);
     read.set(table, said);
-    const roots = said.roots[column]!;
-    own.push(unit(roots));
-    // Of a table's only column nothing is left, of others no more than rounding below 0.
-    const alone = said.roots.length === 1;
-    others.push(unit(said.sum.map((value, k) => (alone ? 0 : Math.max(0, value - roots[k]!)))));
+    const { largest, holder, second } = said;
+    own.push(said.own[column]!);
+    others.push(unit(largest.map((value, k) => (holder[k] === column ? second[k]! : value))));
   }
   return { own, others };
 }
@@ -120,16 +132,27 @@ function saidBy(reader: Reader, refs: readonly ColumnRef[], read: WeakMap<Table,
 function tableSaid(reader: Reader, table: Table): TableSaid {
   const refs = table.columns.map((_, column) => ({ table, column }));
   const width = reader.labels.length;
-  const said = refs.length > 0 ? reader.of(refs[0]!).logProbabilitiesOf(refs) : new Float32Array(0);
-  const sum = new Float64Array(width);
-  const roots = refs.map((_, i) =>
-    Float64Array.from(said.subarray(i * width, (i + 1) * width), (logp, k) => {
-      const root = Math.exp(logp / 2);
-      sum[k]! += root;
-      return root;
-    }),
+  const logps = refs.length > 0 ? reader.of(refs[0]!).logProbabilitiesOf(refs) : new Float32Array(0);
+  const own = refs.map((_, i) =>
+    unit(
+      Float64Array.from(logps.subarray(i * width, (i + 1) * width), (logp) => Math.exp(SAID_POWER * logp)),
+    ),
   );
-  return { roots, sum };
+  const [largest, holder, second] = [
+    new Float64Array(width),
+    new Int32Array(width).fill(-1),
+    new Float64Array(width),
+  ];
+  for (const [column, values] of own.entries()) {
+    for (const [k, value] of values.entries()) {
+      if (value > largest[k]!) {
+        second[k] = largest[k]!;
+        largest[k] = value;
+        holder[k] = column;
+      } else if (value > second[k]!) second[k] = value;
+    }
+  }
+  return { own, largest, holder, second };
 }
 
 function placeBlock(refs: readonly ColumnRef[]): SparseRows {

@@ -14,6 +14,11 @@ import { type Reader, StackedFeatures, type StackedParts } from "./stackedFeatur
 
 export const stackedSpecialistOptions = z.strictObject({
   ...ngramSpecialistOptions.shape,
+  wordPairs: z
+    .boolean()
+    .default(true)
+    .describe("stacked: read words of the column and pairs of neighbouring words"),
+  shapes: z.boolean().default(true).describe("stacked: read n-grams of what digits and letters look like"),
   places: z
     .boolean()
     .default(true)
@@ -33,6 +38,10 @@ export const stackedSpecialistOptions = z.strictObject({
   readOwn: z.boolean().default(true).describe("stacked: read what an n-gram model of the same task says"),
 });
 export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;
+
+/** Over an n-gram specialist's options: words by themselves and with the next, and what text looks like. */
+const WORDS = { unit: "words", minN: 1, maxN: 2, context: false } as const;
+const SHAPES = { unit: "shapes", minN: 1, maxN: 5, words: false, context: false } as const;
 
 /** Labelled columns of another task, on tables of other sites than those that are judged by. */
 export interface OtherTask {
@@ -60,7 +69,8 @@ export async function trainStackedSpecialist(
   const { id = "stacked", ...given } = options;
   if (data.train.length === 0) throw new AegirError("ERR_DATA", `specialist '${id}': no columns to train on`);
   const settings = parseOptions("StackedSpecialist options", stackedSpecialistOptions, given);
-  const { readOwn, places, formats: withFormats, pairs: withPairs, readerLength, ...ngram } = settings;
+  const { readOwn, places, pairs: withPairs, readerLength, ...written } = settings;
+  const { wordPairs, shapes: withShapes, formats: withFormats, ...ngram } = written;
   const tasks = [
     ...(readOwn ? [{ train: data.train, labels: data.labels, context: settings.context }] : []),
     ...(data.others ?? []).map(({ train }) => ({ train, labels: undefined, context: false })),
@@ -83,9 +93,15 @@ export async function trainStackedSpecialist(
     }
     readers.push(new FoldedReader(models, foldOf));
   }
-  const ngrams = NgramFeatures.fit(data.train, ngram).features;
-  const formats = withFormats ? FormatFeatures.fit(data.train) : null;
-  const parts = { ngrams, formats, readerLength, places };
+  const ngramsOf = (options: object) => NgramFeatures.fit(data.train, { ...ngram, ...options }).features;
+  const parts = {
+    ngrams: ngramsOf({}),
+    words: wordPairs ? ngramsOf(WORDS) : null,
+    shapes: withShapes ? ngramsOf(SHAPES) : null,
+    formats: withFormats ? FormatFeatures.fit(data.train) : null,
+    readerLength,
+    places,
+  };
   const { features, rows } = StackedFeatures.fit(data.train, { ...parts, readers, withPairs });
   const { learned } = await trainLinear(id, features, rows, data, settings, {
     signal: running.signal,
@@ -101,17 +117,16 @@ export function restoreStacked(
   options: object,
   take: (name: string) => Int32Array | Float32Array,
 ): StackedFeatures {
-  const {
-    places,
-    formats: written = false,
-    pairs: paired = false,
-    readerLength = 1,
-    ngrams,
-    readers,
-  } = options as StoredOptions;
+  const { places, formats, pairs, readerLength, ngrams, words, shapes, readers } = options as StoredOptions;
+  checkStored(Array.isArray(readers), "options without readers");
+  if (words === undefined) {
+    throw new AegirError(
+      "ERR_CHECKPOINT",
+      "options without words: written by an older version, to which readers said another thing; train it again",
+    );
+  }
   const features = (of: FeatureOptions, prefix: string) =>
     NgramFeatures.restore(of, (name) => take(`${prefix}.${name}`));
-  checkStored(Array.isArray(readers), "options without readers");
   const models = readers.map(({ labels, options: of }, i) => {
     const prefix = `reader${i}`;
     const floats = (name: string) => take(`${prefix}.${name}`) as Float32Array;
@@ -122,15 +137,16 @@ export function restoreStacked(
     const learned = { labels, weight, bias, logPrior: new Float32Array(bias.length), tau: 0 };
     return new LinearSpecialist(prefix, extractor, { ...learned, held: new Map() });
   });
-  const formats = written ? FormatFeatures.restore(take("formats.deviation") as Float32Array) : null;
-  const pairs = paired ? new ReaderPairs(take("pairs.kept") as Int32Array) : null;
   const said = models.reduce((sum, { labels }) => sum + labels.length, 0);
-  checkAscending(pairs?.kept ?? [], said * said, "pairs");
+  const kept = pairs ? (take("pairs.kept") as Int32Array) : new Int32Array(0);
+  checkAscending(kept, said * said, "pairs");
   return stackedFeatures({
     ngrams: features(ngrams, "ngrams"),
-    formats,
+    words: words && features(words, "words"),
+    shapes: shapes && features(shapes, "shapes"),
+    formats: formats ? FormatFeatures.restore(take("formats.deviation") as Float32Array) : null,
     models,
-    pairs,
+    pairs: pairs ? new ReaderPairs(kept) : null,
     readerLength,
     places,
   });
@@ -138,13 +154,12 @@ export function restoreStacked(
 
 interface StoredOptions {
   places: boolean;
-  /** Absent in runs older than it: false. */
-  formats?: boolean;
-  /** Absent in runs older than it: false. */
-  pairs?: boolean;
-  /** Absent in runs older than it: 1. */
-  readerLength?: number;
+  formats: boolean;
+  pairs: boolean;
+  readerLength: number;
   ngrams: FeatureOptions;
+  words: FeatureOptions | null;
+  shapes: FeatureOptions | null;
   readers: { labels: readonly string[]; options: FeatureOptions }[];
 }
 
@@ -153,13 +168,15 @@ function stackedFeatures({
   models,
   ...parts
 }: Omit<StackedParts, "readers"> & { models: readonly LinearSpecialist[] }): StackedFeatures {
-  const { ngrams, formats, pairs, readerLength, places } = parts;
+  const { ngrams, words, shapes, formats, pairs, readerLength, places } = parts;
   const options: StoredOptions = {
     places,
     formats: formats !== null,
     pairs: pairs !== null,
     readerLength,
     ngrams: ngrams.options,
+    words: words?.options ?? null,
+    shapes: shapes?.options ?? null,
     readers: models.map(({ labels, extractor }) => ({
       labels,
       options: extractor.options as FeatureOptions,
@@ -168,6 +185,8 @@ function stackedFeatures({
   const tensors = () => {
     const first: Record<string, Int32Array | Float32Array> = {
       ...named("ngrams", ngrams.tensors()),
+      ...(words && named("words", words.tensors())),
+      ...(shapes && named("shapes", shapes.tensors())),
       ...(formats && named("formats", formats.tensors())),
       ...(pairs && { "pairs.kept": pairs.kept }),
     };

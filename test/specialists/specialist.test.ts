@@ -234,6 +234,11 @@ describe("errors", () => {
     const text = await readFile(config, "utf8");
     await writeFile(config, text.replace('"readers"', '"others"'));
     await expect(loadSpecialist(out)).rejects.toThrow(expectError("ERR_CHECKPOINT", /without readers/));
+    const older = JSON.parse(text, (key, value) => (key === "words" && value?.unit ? undefined : value));
+    await writeFile(config, JSON.stringify(older));
+    await expect(loadSpecialist(out)).rejects.toThrow(
+      expectError("ERR_CHECKPOINT", /an older version.*train it again/),
+    );
     await writeFile(config, text);
     await loadSpecialist(out);
   });
@@ -346,6 +351,8 @@ describe("a stacked specialist", () => {
       lowercase: false,
       context: false,
       readOwn: false,
+      wordPairs: false,
+      shapes: false,
       formats: false,
       places: false,
       folds: 0,
@@ -391,13 +398,47 @@ describe("a stacked specialist", () => {
     expect((await scoresOf(specialist, train)).micro).toBe(1);
   });
 
+  it("hears of other columns what is said most of any of them, and of an only column nothing", async () => {
+    const { cta, other } = twoTasks();
+    const train = labelledRefs(cta, "train");
+    const others = [{ name: "other", train: labelledRefs(other, "train") }];
+    const options = { readOwn: false, wordPairs: false, shapes: false, formats: false, pairs: false };
+    const { extractor } = await trainStackedSpecialist(
+      { train, others },
+      { ...options, places: false, readerLength: 1, folds: 0 },
+    );
+    const { ngrams, readers } = (extractor as StackedFeatures).parts;
+    const columns = [["name 1"], ["ab1"], ["cd2"], ["ab3"]];
+    const probed = table("probed", ...columns);
+    const refs = columns.map((_, column) => ({ table: probed, column }));
+    const powers = refs.map((ref) => {
+      const said = [...readers[0]!.of(ref).logProbabilitiesOf([ref])].map((logp) => Math.exp(0.75 * logp));
+      return said.map((value) => value / Math.hypot(...said));
+    });
+    const rows = extractor.transform([...refs, { table: table("alone", ["ab1"]), column: 0 }]);
+    const blocks = Array.from({ length: 5 }, (_, row) => {
+      const dense = new Float32Array(rows.columns);
+      for (let k = rows.starts[row]!; k < rows.starts[row + 1]!; k++)
+        dense[rows.indices[k]!] = rows.values[k]!;
+      return [...dense.subarray(ngrams.columns)];
+    });
+    for (const [column, own] of powers.entries()) {
+      const most = [0, 1].map((k) =>
+        Math.max(...powers.filter((_, i) => i !== column).map((row) => row[k]!)),
+      );
+      const expected = [...own, ...most.map((value) => value / Math.hypot(...most))];
+      for (const [k, value] of expected.entries()) expect(blocks[column]![k]).toBeCloseTo(value, 5);
+    }
+    expect(blocks[4]!.slice(2)).toEqual([0, 0]);
+  });
+
   it("ends with one model a task that reads all columns, and two blocks of features for each", async () => {
     const { cta, other } = twoTasks();
     const train = labelledRefs(cta, "train");
     const others = [{ name: "other", train: labelledRefs(other, "train") }];
     const seen = await trainStackedSpecialist(
       { train, others },
-      { places: false, formats: false, pairs: false },
+      { places: false, formats: false, pairs: false, wordPairs: false, shapes: false },
     );
     const features = seen.extractor as StackedFeatures;
     expect(features.parts.readers.map(({ labels }) => labels)).toEqual([

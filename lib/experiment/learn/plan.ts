@@ -96,7 +96,14 @@ const SPECIALISTS: LearnPlan["specialists"] = {
   // What labels of the other task say, and nothing that the others read already.
   properties: {
     kind: "stacked",
-    options: { readOwn: false, formats: false, places: false, readerLength: 1 },
+    options: {
+      readOwn: false,
+      wordPairs: false,
+      shapes: false,
+      formats: false,
+      places: false,
+      readerLength: 1,
+    },
   },
   stacked: { kind: "stacked" },
 };

@@ -17,6 +17,7 @@ import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
+import { fitPool, pooledSpecialists } from "./poolFit.js";
 import { priceShares } from "./rolloutRewards.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
 import {
@@ -106,6 +107,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   using cleanup = new Scope();
   const parts = buildSwarm(specialists, geometry, options, name);
   try {
+    if (options.pool === "fitted") pooledSpecialists(parts.swarm);
     const start = await startingRun(out, init, recorded);
     if (start !== null) await initialiseSwarm(parts.swarm, start, freshRouter);
     if (out) {
@@ -138,6 +140,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
     const held = await answers(parts.swarm, data.validation, "specialists on validation");
     const learnt = options.augment ? null : data.examples;
     const train = await answers(teaching(parts.swarm), learnt, "specialists on training");
+    // What is resumed has weights of its own, which replace these.
+    if (options.pool === "fitted") await fitPool(parts.swarm, data.examples, train, options.batchRows);
     const trainee = cleanup.keep(
       new ParlTrainee(parts.swarm, { ...data, train, held, shares }, options, onWarning),
     );

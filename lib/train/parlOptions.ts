@@ -17,6 +17,12 @@ const swarmParts = {
     .boolean()
     .default(true)
     .describe("fused outputs reach the logits label by label, and not the embedding alone"),
+  pool: z
+    .enum(["learned", "fitted"])
+    .default("learned")
+    .describe(
+      "weights of fused outputs: learned from equal ones on, or first those under which the labels of the columns that are learnt from are likeliest; with freezePrimary they stay so",
+    ),
   poolOnly: z
     .boolean()
     .default(false)

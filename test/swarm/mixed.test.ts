@@ -428,6 +428,53 @@ describe("parl over mixed kinds", () => {
     }
   });
 
+  it("fits the pool's weights before the router learns, and leaves them to it alone", async () => {
+    await using dir = await folder();
+    const specialists = [ngram, format];
+    const { numLabels: _, ...model } = PRIMARY;
+    const start = await trainParl({
+      ...tiny.run,
+      specialists,
+      fuse: "outputs",
+      model,
+      steps: 1,
+      out: join(dir.path, "start"),
+    });
+    start[Symbol.dispose]();
+    const run = { ...tiny.run, specialists, fuse: "outputs", model, init: join(dir.path, "start") } as const;
+    using trained = await trainParl({ ...run, pool: "fitted", freezePrimary: true, steps: 2 });
+    const state = trained.swarm.outputFusion!.native.stateDict();
+    const weights = ["labelWeight0", "labelWeight1", "ownWeight"].map((name) => state[name]!.item());
+    for (const tensor of Object.values(state)) tensor.dispose();
+    // The labels of the training columns are likeliest under them.
+    const columns = labelledRefs(tiny.run.dataset, "train");
+    const truth = columns.map(({ label }) => ngram.labels.indexOf(label));
+    const said = await Promise.all(specialists.map((each) => each.logProbabilities(columns)));
+    const classes = ngram.labels.length;
+    const loss = (w: number[]) =>
+      truth.reduce((sum, label, row) => {
+        const z = Array.from({ length: classes }, (_, c) =>
+          said.reduce(
+            (total, logp, k) => total + w[k]! * Math.max(-Math.log(1e4), logp[row * classes + c]!),
+            0,
+          ),
+        );
+        return sum + Math.log(z.reduce((total, value) => total + Math.exp(value), 0)) - z[label]!;
+      }, 0);
+    const best = loss(weights);
+    expect(weights[2]).toBe(0);
+    expect(best).toBeLessThan(loss([0.5, 0.5]));
+    for (const k of [0, 1])
+      for (const step of [-0.05, 0.05]) {
+        const moved = weights.map((w, i) => (i === k ? w + step : w));
+        if (moved[k]! >= 0) expect(loss(moved)).toBeGreaterThan(best);
+      }
+    await expect(
+      trainParl({ ...tiny.run, fuse: "states", pool: "fitted", out: join(dir.path, "none") }),
+    ).rejects.toThrow(expectError("ERR_CONFIG", /pool: was fitted, but no specialist/));
+    expect(existsSync(join(dir.path, "none"))).toBe(false);
+  });
+
   it("needs no model among the specialists", async () => {
     const { numLabels: _, ...model } = PRIMARY;
     using trained = await trainParl({ ...tiny.run, specialists: [ngram], fuse: "outputs", steps: 3, model });

@@ -116,9 +116,9 @@ const SWARM: LearnPlan["swarm"] = {
   },
   parl: {
     fuse: "outputs",
-    poolOnly: true,
-    primaryLrScale: 0,
-    cost: 0.2,
+    pool: "fitted",
+    freezePrimary: true,
+    cost: 0.05,
     steps: 150,
     batchRows: 32,
     validateEvery: 150,

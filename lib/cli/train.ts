@@ -7,6 +7,7 @@ import { AegirError } from "../errors.js";
 import { writeRunSummary } from "../report/runSummary.js";
 import { SPECIALIST_KINDS, type SpecialistKind } from "../specialists/index.js";
 import type { Calibration } from "../train/calibration.js";
+import { specialistOf } from "../train/columnModel.js";
 import { type DataSource, folderSource, openDataSource, recordedSource } from "../train/dataSource.js";
 import { defined } from "../train/defined.js";
 import { distill, distillOptions } from "../train/distill.js";
@@ -191,9 +192,8 @@ function addParl(train: Command): void {
         using scope = new Scope();
         const specialists: ParlRun["specialists"] = [];
         for (const { id, run } of named) {
-          const { specialist, ...loaded } = scope.keep(await loadRun(run, { name: id }));
-          const { model, serialiser, calibration } = loaded;
-          specialists.push(specialist ?? { id, model: model!, serialiser, calibration });
+          const loaded = scope.keep(await loadRun(run, { name: id }));
+          specialists.push(specialistOf(loaded, id, `--specialist ${id}`));
         }
         const standing = flags.resume ? ((await readRunConfig(flags.out)).standIns ?? []) : flags.standIn;
         const standIns: Record<string, LoadedRun> = {};

@@ -48,7 +48,7 @@ const TAUS = Array.from({ length: 9 }, (_, i) => i / 4);
 /**
  * Fits a linear classifier to the columns' features, and one for each fold.
  * @param rows features of `train`
- * @throws AegirError ERR_DATA without training columns or for an unknown label; ERR_ABORTED
+ * @throws AegirError ERR_DATA without training columns or for an unknown label; ERR_NON_FINITE; ERR_ABORTED
  */
 export async function trainLinear(
   id: string,
@@ -86,6 +86,12 @@ export async function trainLinear(
     tau: tau ?? 0,
     held,
   };
+  if (!learned.weight.every(Number.isFinite)) {
+    throw new AegirError(
+      "ERR_NON_FINITE",
+      `specialist '${id}': its weights are not finite; smaller lengths of features, or a smaller c, keep them so`,
+    );
+  }
   const specialist = new LinearSpecialist(id, extractor, learned);
   return tau !== undefined || validation.length === 0 ? specialist : withBestTau(specialist, validation);
 }

@@ -1,4 +1,5 @@
 import type { Column, ColumnRef, Table } from "../data/types.js";
+import { AegirError } from "../errors.js";
 import type { Extractor } from "./linearSpecialist.js";
 import { countNgrams, type NgramCounts, type NgramOptions } from "./ngrams.js";
 import { besides, type SparseRows, scaled } from "./sparse.js";
@@ -26,11 +27,17 @@ export class NgramFeatures implements Extractor {
     readonly context: TfIdf | null,
   ) {}
 
-  /** Learns which n-grams occur and how often. */
+  /** Learns which n-grams occur and how often. @throws AegirError ERR_CONFIG */
   static fit(
     refs: readonly ColumnRef[],
     options: FeatureOptions,
   ): { features: NgramFeatures; rows: SparseRows } {
+    if (options.minN > options.maxN) {
+      throw new AegirError(
+        "ERR_CONFIG",
+        `minN (--min-n): was ${options.minN}, above maxN (--max-n) ${options.maxN}: there are no such n-grams; give the shortest first`,
+      );
+    }
     const counter = new NgramFeatures(options, TfIdf.none, null);
     const own = counter.ownCounts(refs);
     const context = options.context ? counter.contextCounts(refs) : null;

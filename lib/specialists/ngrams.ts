@@ -10,7 +10,7 @@ export const ngramOptions = z.strictObject({
     .default("characters")
     .describe("what n-grams are made of"),
   /** Each word with a blank before and after; else the cell. n-grams of words are always of the cell. */
-  words: z.boolean().default(true).describe("keep n-grams within words"),
+  words: z.boolean().default(true).describe("keep n-grams within words; those of unit words are of the cell"),
   lowercase: z.boolean().default(true).describe("ignore case; never of shapes"),
   /** Buckets that n-grams are hashed into, a power of two. */
   buckets: z

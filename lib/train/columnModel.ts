@@ -1,10 +1,12 @@
 import { logSoftmax } from "../data/logitAdjustment.js";
 import type { Serialiser } from "../data/serialise.js";
 import type { ColumnRef } from "../data/types.js";
+import { AegirError } from "../errors.js";
 import type { AegirForColumnAnnotation } from "../model/index.js";
 import { ColumnSpecialist } from "../swarm/index.js";
 import { type Calibration, calibrated } from "./calibration.js";
 import { encodeTargets } from "./examples.js";
+import type { LoadedRun } from "./loadRun.js";
 import type { SpecialistSource } from "./parl.js";
 import { allLogits, modelLogits } from "./predict.js";
 
@@ -44,4 +46,23 @@ export function columnReader(
   if (source instanceof ColumnSpecialist || !source.model.options.columns) return source;
   const { id, model, serialiser, calibration } = source;
   return new ColumnModelSpecialist(id, model, serialiser, calibration);
+}
+
+/**
+ * A loaded run as a specialist of a swarm.
+ * @param argument what the run was given as
+ * @throws AegirError ERR_CONFIG for a swarm, of which no part speaks for the whole
+ */
+export function specialistOf(
+  { dir, specialist, swarm, model, serialiser, calibration }: LoadedRun,
+  id: string,
+  argument: string,
+): SpecialistSource | ColumnSpecialist {
+  if (swarm) {
+    throw new AegirError(
+      "ERR_CONFIG",
+      `${argument}: ${dir} is a swarm, expected a model or a column specialist; give its specialists one by one, or distil it into a model (train distill)`,
+    );
+  }
+  return specialist ?? { id, model: model!, serialiser, calibration };
 }

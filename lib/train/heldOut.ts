@@ -3,7 +3,7 @@ import { holdOutSites, learnFromValidation } from "../data/split.js";
 import type { Dataset } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { ColumnSpecialist, FrozenSpecialist, type Specialist } from "../swarm/index.js";
-import { columnReader } from "./columnModel.js";
+import { columnReader, specialistOf } from "./columnModel.js";
 import type { ParlRun, SpecialistSource } from "./parl.js";
 import type { ParlSettings } from "./parlOptions.js";
 import { type RunConfig, readRunConfig } from "./runFolder.js";
@@ -90,13 +90,12 @@ export async function standingIn(
         `standIns: no specialist is called '${id}'; they are ${specialists.map((s) => s.id).join(", ")}`,
       );
     checkHeldOut(run.config, holdOut, `trainParl.standIns '${id}'`);
-    if (run.swarm) throw config(`standIns '${id}': is a swarm, expected a model or a specialist`);
+    const source = specialistOf(run, id, `trainParl.standIns '${id}'`);
     const own = of instanceof ColumnSpecialist ? of.labels : of.model.labels;
     if (own.length !== run.labels.length || own.some((label, i) => run.labels[i] !== label))
       throw config(`standIns '${id}': knows other labels than the specialist`);
-    const { model, serialiser, calibration } = run;
-    const source = run.specialist ?? columnReader({ id, model: model!, serialiser, calibration });
-    frozen.set(id, source instanceof ColumnSpecialist ? source : new FrozenSpecialist(source.model, { id }));
+    const reader = columnReader(source);
+    frozen.set(id, reader instanceof ColumnSpecialist ? reader : new FrozenSpecialist(reader.model, { id }));
   }
   return ({ specialists: own, specialistStages }) => ({
     specialists: own.map((specialist) => frozen.get(specialist.id) ?? specialist),

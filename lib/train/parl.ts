@@ -141,7 +141,9 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
     const learnt = options.augment ? null : data.examples;
     const train = await answers(teaching(parts.swarm), learnt, "specialists on training");
     // What is resumed has weights of its own, which replace these.
-    if (options.pool === "fitted") await fitPool(parts.swarm, data.examples, train, options.batchRows);
+    if (options.pool === "fitted") {
+      await fitPool(parts.swarm, data.examples, train, options.batchRows, onWarning);
+    }
     const trainee = cleanup.keep(
       new ParlTrainee(parts.swarm, { ...data, train, held, shares }, options, onWarning),
     );

@@ -18,9 +18,10 @@ const SMALL_CHANGE = 1e-4;
 const LONGEST_STEP = 0.5;
 
 /**
- * Sets the weights of a swarm's pool to those that make the labels of some examples most likely with every specialist active, and the primary's own
- * to 0. Of specialists that say nearly the same, one gets nearly all of the weight.
+ * Sets the weights of a swarm's pool to those that make the labels of some examples most likely with every specialist active; those of the primary
+ * and of specialists that do not know all of its labels to 0. Specialists that say the same share a weight in any way.
  * @param answers of the examples
+ * @param onWarning hears where nothing that any specialist says helps
  * @throws AegirError ERR_CONFIG where no specialist knows every label of the primary
  */
 export async function fitPool(
@@ -28,6 +29,7 @@ export async function fitPool(
   examples: EncodedExample[],
   answers: SpecialistAnswers,
   rows: number,
+  onWarning?: (message: string) => void,
 ): Promise<void> {
   const pooled = pooledSpecialists(swarm);
   const classes = swarm.primary.labels.length;
@@ -58,6 +60,11 @@ export async function fitPool(
   }
   const truth = Int32Array.from(examples, ({ label }) => label);
   const weights = poolWeights(said, truth, classes);
+  if (weights.every((weight) => weight === 0)) {
+    onWarning?.(
+      "pool fitted: every specialist's weight is 0, as nothing that they say makes the labels of the columns that are learnt from likelier; look at them with evaluate",
+    );
+  }
   setWeights(swarm, new Map(pooled.map(({ specialist }, k) => [specialist, weights[k]!])));
 }
 
@@ -83,9 +90,9 @@ function setWeights({ outputFusion }: SwarmOrchestrator, weights: ReadonlyMap<nu
   const { options, native: module } = outputFusion!;
   const tensors = Object.entries(module.stateDict()).map(([name, tensor]) => {
     scope.keep(tensor);
-    const specialist = /^labelWeight(\d+)$/.exec(name)?.[1];
-    const weight = name === "ownWeight" ? 0 : specialist === undefined ? undefined : weights.get(+specialist);
-    if (weight === undefined) return [name, tensor] as const;
+    const specialist = /^(?:labelWeight(\d+)|ownWeight)$/.exec(name);
+    if (!specialist) return [name, tensor] as const;
+    const weight = weights.get(Number(specialist[1])) ?? 0;
     const values = options.dtype === "f64" ? Float64Array.of(weight) : Float32Array.of(weight);
     return [name, scope.keep(Tensor.fromData(values, tensor.shape, options.dtype))] as const;
   });
@@ -108,7 +115,8 @@ export function poolWeights(said: readonly Float64Array[], labels: Int32Array, c
     let change = 0;
     for (const [k, logp] of said.entries()) {
       const { slope, curvature } = alongMember(logits, logp, labels, classes);
-      const wanted = curvature > 0 ? -slope / curvature : 0;
+      // Who gives all labels the same has no part in it.
+      const wanted = curvature > 0 ? -slope / curvature : -weights[k]!;
       const step = Math.max(-weights[k]!, Math.min(LONGEST_STEP, Math.max(-LONGEST_STEP, wanted)));
       weights[k]! += step;
       for (let i = 0; i < logits.length; i++) logits[i]! += step * logp[i]!;

@@ -145,17 +145,17 @@ export async function initialiseSwarm(
   restoreSwarm(swarm, new Map([...groups.model!, ...own]));
 }
 
-/** What decides the shapes of a swarm's weights; recorded in its checkpoints. */
+/** What decides the shapes of a swarm's weights and what they stand for; recorded in its checkpoints. */
 export function swarmGeometry(swarm: SwarmOrchestrator): unknown {
   return {
     primary: swarm.primary.options,
     fuse: swarm.fuse,
     ...(swarm.fuseLabels ? { fuseLabels: true } : {}),
     specialists: swarm.specialists.map((specialist) => {
-      const { id } = specialist;
+      const { id, labels } = specialist;
       return specialist instanceof FrozenSpecialist
-        ? { id, geometry: specialist.geometry }
-        : { id, numLabels: specialist.numLabels };
+        ? { id, labels, geometry: specialist.geometry }
+        : { id, labels };
     }),
   };
 }

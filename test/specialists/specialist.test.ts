@@ -137,6 +137,13 @@ describe("errors", () => {
     await expect(trainNgramSpecialist(data, { buckets: 1000 })).rejects.toThrow(
       expectError("ERR_CONFIG", /buckets: expected a power of two/),
     );
+    for (const kind of ["ngram", "stacked"] as const)
+      await expect(train(kind, { minN: 5 })).rejects.toThrow(
+        expectError("ERR_CONFIG", /minN \(--min-n\): was 5, above maxN \(--max-n\) 4/),
+      );
+    await expect(train("stacked", { readerLength: 1e300, folds: 0 })).rejects.toThrow(
+      expectError("ERR_NON_FINITE", /'stacked': its weights are not finite/),
+    );
     await expect(trainNgramSpecialist(data, { bucket: 4 } as object)).rejects.toThrow(
       expectError("ERR_CONFIG", /unknown option 'bucket'; did you mean 'buckets'/),
     );

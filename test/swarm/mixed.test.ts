@@ -8,13 +8,13 @@ import { holdOutSites, learnFromValidation } from "../../lib/data/split.js";
 import type { Batch, ColumnRef, Dataset } from "../../lib/data/types.js";
 import { AegirForColumnAnnotation, batchInput } from "../../lib/model/index.js";
 import {
-  type LinearSpecialist,
+  LinearSpecialist,
   labelledRefs,
   trainFormatSpecialist,
   trainNgramSpecialist,
 } from "../../lib/specialists/index.js";
 import { ColumnSpecialist, SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
-import type { ColumnModelSpecialist } from "../../lib/train/columnModel.js";
+import { type ColumnModelSpecialist, specialistOf } from "../../lib/train/columnModel.js";
 import { criticalStepsOf, stepCounts } from "../../lib/train/criticalSteps.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { encodeTargets } from "../../lib/train/examples.js";
@@ -473,6 +473,21 @@ describe("parl over mixed kinds", () => {
       trainParl({ ...tiny.run, fuse: "states", pool: "fitted", out: join(dir.path, "none") }),
     ).rejects.toThrow(expectError("ERR_CONFIG", /pool: was fitted, but no specialist/));
     expect(existsSync(join(dir.path, "none"))).toBe(false);
+
+    // The same name and number of labels, and other labels: its weights would stand for something else.
+    const { id, extractor, learned } = ngram;
+    const labels = ngram.labels.map((label) => `not ${label}`);
+    const other = new LinearSpecialist(id, extractor, { ...learned, labels });
+    await expect(trainParl({ ...run, specialists: [other, format], steps: 1 })).rejects.toThrow(
+      expectError("ERR_CHECKPOINT", /other geometry: specialists\[0\]\.labels\[0\] is/),
+    );
+    using swarm = await loadRun(join(dir.path, "start"));
+    expect(() => specialistOf(swarm, "a", "--specialist a")).toThrow(
+      expectError(
+        "ERR_CONFIG",
+        /--specialist a: .*start is a swarm, expected a model or a column specialist/,
+      ),
+    );
   });
 
   it("needs no model among the specialists", async () => {

@@ -4,6 +4,8 @@ import { Serialiser } from "../../data/serialise.js";
 import type { Dataset, LabelledColumn } from "../../data/types.js";
 import { AegirError } from "../../errors.js";
 import { AegirForColumnAnnotation } from "../../model/index.js";
+import { ColumnSpecialist } from "../../swarm/index.js";
+import { specialistOf } from "../../train/columnModel.js";
 import { countBlocks } from "../../train/criticalSteps.js";
 import { type EvaluationSet, evaluationSet } from "../../train/evaluate.js";
 import { loadRun } from "../../train/loadRun.js";
@@ -239,8 +241,10 @@ async function loadSpecialists(
 ): Promise<SpecialistSource[]> {
   const sources: SpecialistSource[] = [];
   for (const [i, { id, run }] of specialists.entries()) {
-    const { model, serialiser } = scope.keep(await loadRun(run, { name: id }));
-    if (!model) throw new AegirError("ERR_CONFIG", `specialist '${id}': ${run} holds no model`);
+    const source = specialistOf(scope.keep(await loadRun(run, { name: id })), id, `specialist '${id}'`);
+    if (source instanceof ColumnSpecialist)
+      throw new AegirError("ERR_CONFIG", `specialist '${id}': ${run} holds no model`);
+    const { model, serialiser } = source;
     const used = untrained
       ? scope.keep(
           new AegirForColumnAnnotation(model.options, { seed: seed + 1001 + i, name: `random ${id}` }),

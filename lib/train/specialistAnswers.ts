@@ -91,7 +91,8 @@ export class SpecialistAnswers {
         answers.report(n, error);
       }
     }
-    if (errors.length === specialists.length) throw errors[0];
+    if (errors.length === specialists.length)
+      throw allFailed(specialists[0]!.id, errors[0], options.timeoutMs);
     return answers;
   }
 
@@ -237,6 +238,15 @@ function answered<T extends { dispose(): void }>(
 
 /** A call that was given up, and not because the caller aborted. */
 class LateAnswer extends AegirError {}
+
+/** A late answer is no interruption by the user. */
+function allFailed(first: string, error: unknown, timeoutMs: number): unknown {
+  if (!(error instanceof LateAnswer)) return error;
+  return new AegirError(
+    "ERR_CONFIG",
+    `specialistTimeout (--specialist-timeout): was ${timeoutMs / 1000} s, within which neither '${first}' nor any other specialist answered; give more`,
+  );
+}
 
 function isAbort(error: unknown): boolean {
   return error instanceof AegirError && error.code === "ERR_ABORTED" && !(error instanceof LateAnswer);

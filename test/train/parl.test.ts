@@ -188,6 +188,13 @@ describe("PARL training", () => {
   test("where every specialist fails there is nothing to train over", async () => {
     const spy = vi.spyOn(FrozenSpecialist.prototype, "forward").mockRejectedValue(new Error("no weights"));
     await expect(trainParl(run)).rejects.toThrow(/no weights/);
+    spy.mockImplementation(() => new Promise<never>(() => {}));
+    await expect(trainParl({ ...run, specialistTimeout: 0.1 })).rejects.toMatchObject({
+      code: "ERR_CONFIG",
+      message: expect.stringMatching(
+        /--specialist-timeout\): was 0\.1 s, within which neither '.*' nor any other/,
+      ),
+    });
     spy.mockRestore();
   });
 

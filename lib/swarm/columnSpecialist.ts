@@ -10,8 +10,8 @@ import {
   specialistOutput,
 } from "./specialist.js";
 
-/** ln p below which a label counts as not said at all, in the embedding. */
-const FLOOR = Math.log(1e-4);
+/** ln p below which a label counts as not said at all: −F of output fusion. */
+export const FLOOR = Math.log(1e-4);
 
 /**
  * A specialist that reads columns in place of tokens, by whatever means: it says log-probabilities over labels of its own and has no

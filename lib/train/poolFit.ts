@@ -5,12 +5,11 @@ import { AegirError } from "../errors.js";
 import { batchInput } from "../model/index.js";
 import type { NativeTensor } from "../native/contract.js";
 import { native } from "../native/load.js";
+import { FLOOR } from "../swarm/columnSpecialist.js";
 import type { SwarmOrchestrator } from "../swarm/index.js";
 import type { SpecialistAnswers } from "./specialistAnswers.js";
 import { Scope } from "./tensors.js";
 
-/** A probability counts as no less than this in a pool: output fusion's F = ln 10⁴. */
-const FLOOR = -Math.log(1e4);
 const SWEEPS = 100;
 /** Of a weight in one sweep, below which the search is over. */
 const SMALL_CHANGE = 1e-4;

@@ -3,6 +3,7 @@ import { Random } from "../../data/random.js";
 import type { Dataset } from "../../data/types.js";
 import { LinearSpecialist, labelledRefs, parametersOf as linearParameters } from "../../specialists/index.js";
 import type { ColumnSpecialist } from "../../swarm/index.js";
+import { specialistOf } from "../../train/columnModel.js";
 import { evaluationSet } from "../../train/evaluate.js";
 import { thin } from "../../train/examples.js";
 import { type LoadedRun, loadRun } from "../../train/loadRun.js";
@@ -49,11 +50,12 @@ export const swarm: Arm = {
     const specialists: ParlRun["specialists"] = [];
     const standIns: Record<string, LoadedRun> = {};
     for (const id of Object.keys(plan.specialists)) {
-      specialists.push((await loadRun(join(study.specialists, id), { name: id })).specialist!);
+      const run = await loadRun(join(study.specialists, id), { name: id });
+      specialists.push(specialistOf(run, id, id));
       standIns[id] = await loadRun(join(study.standIns, id), { name: id });
     }
-    const { model, serialiser, calibration } = scope.keep(await loadRun(join(dir, "distilled")));
-    specialists.push({ id: "net", model: model!, serialiser, calibration });
+    const net = scope.keep(await loadRun(join(dir, "distilled")));
+    specialists.push(specialistOf(net, "net", "net"));
     standIns.net = scope.keep(await loadRun(join(dir, "stand-in")));
     const settings = { ...parl, ...runSettings(join(dir, "swarm"), primary, context) };
     const learning = { learnFrom: "held-out", holdOut, specialists, standIns } as const;

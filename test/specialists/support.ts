@@ -1,3 +1,4 @@
+import type { Table } from "../../lib/data/types.js";
 import { SparseBuilder, type SparseRows } from "../../lib/specialists/sparse.js";
 
 export function sparse(rows: readonly (readonly number[])[]): SparseRows {
@@ -7,4 +8,9 @@ export function sparse(rows: readonly (readonly number[])[]): SparseRows {
     builder.endRow();
   }
   return builder.build();
+}
+
+/** Of columns without headers. */
+export function table(name: string, ...columns: string[][]): Table {
+  return { name, columns: columns.map((cells) => ({ header: null, cells })) };
 }

@@ -8,13 +8,13 @@ import { holdOutSites, learnFromValidation } from "../../lib/data/split.js";
 import type { Batch, ColumnRef, Dataset } from "../../lib/data/types.js";
 import { AegirForColumnAnnotation, batchInput } from "../../lib/model/index.js";
 import {
-  LinearSpecialist,
+  type LinearSpecialist,
   labelledRefs,
   trainFormatSpecialist,
   trainNgramSpecialist,
 } from "../../lib/specialists/index.js";
 import { ColumnSpecialist, SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
-import { type ColumnModelSpecialist, specialistOf } from "../../lib/train/columnModel.js";
+import type { ColumnModelSpecialist } from "../../lib/train/columnModel.js";
 import { criticalStepsOf, stepCounts } from "../../lib/train/criticalSteps.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { encodeTargets } from "../../lib/train/examples.js";
@@ -426,68 +426,6 @@ describe("parl over mixed kinds", () => {
         expect(moved(name, 0), name).toBe(!poolOnly);
       for (const tensor of Object.values(learnt)) tensor.dispose();
     }
-  });
-
-  it("fits the pool's weights before the router learns, and leaves them to it alone", async () => {
-    await using dir = await folder();
-    const specialists = [ngram, format];
-    const { numLabels: _, ...model } = PRIMARY;
-    const start = await trainParl({
-      ...tiny.run,
-      specialists,
-      fuse: "outputs",
-      model,
-      steps: 1,
-      out: join(dir.path, "start"),
-    });
-    start[Symbol.dispose]();
-    const run = { ...tiny.run, specialists, fuse: "outputs", model, init: join(dir.path, "start") } as const;
-    using trained = await trainParl({ ...run, pool: "fitted", freezePrimary: true, steps: 2 });
-    const state = trained.swarm.outputFusion!.native.stateDict();
-    const weights = ["labelWeight0", "labelWeight1", "ownWeight"].map((name) => state[name]!.item());
-    for (const tensor of Object.values(state)) tensor.dispose();
-    // The labels of the training columns are likeliest under them.
-    const columns = labelledRefs(tiny.run.dataset, "train");
-    const truth = columns.map(({ label }) => ngram.labels.indexOf(label));
-    const said = await Promise.all(specialists.map((each) => each.logProbabilities(columns)));
-    const classes = ngram.labels.length;
-    const loss = (w: number[]) =>
-      truth.reduce((sum, label, row) => {
-        const z = Array.from({ length: classes }, (_, c) =>
-          said.reduce(
-            (total, logp, k) => total + w[k]! * Math.max(-Math.log(1e4), logp[row * classes + c]!),
-            0,
-          ),
-        );
-        return sum + Math.log(z.reduce((total, value) => total + Math.exp(value), 0)) - z[label]!;
-      }, 0);
-    const best = loss(weights);
-    expect(weights[2]).toBe(0);
-    expect(best).toBeLessThan(loss([0.5, 0.5]));
-    for (const k of [0, 1])
-      for (const step of [-0.05, 0.05]) {
-        const moved = weights.map((w, i) => (i === k ? w + step : w));
-        if (moved[k]! >= 0) expect(loss(moved)).toBeGreaterThan(best);
-      }
-    await expect(
-      trainParl({ ...tiny.run, fuse: "states", pool: "fitted", out: join(dir.path, "none") }),
-    ).rejects.toThrow(expectError("ERR_CONFIG", /pool: was fitted, but no specialist/));
-    expect(existsSync(join(dir.path, "none"))).toBe(false);
-
-    // The same name and number of labels, and other labels: its weights would stand for something else.
-    const { id, extractor, learned } = ngram;
-    const labels = ngram.labels.map((label) => `not ${label}`);
-    const other = new LinearSpecialist(id, extractor, { ...learned, labels });
-    await expect(trainParl({ ...run, specialists: [other, format], steps: 1 })).rejects.toThrow(
-      expectError("ERR_CHECKPOINT", /other geometry: specialists\[0\]\.labels\[0\] is/),
-    );
-    using swarm = await loadRun(join(dir.path, "start"));
-    expect(() => specialistOf(swarm, "a", "--specialist a")).toThrow(
-      expectError(
-        "ERR_CONFIG",
-        /--specialist a: .*start is a swarm, expected a model or a column specialist/,
-      ),
-    );
   });
 
   it("needs no model among the specialists", async () => {

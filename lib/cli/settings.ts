@@ -31,6 +31,11 @@ export function addModelOptions(command: Command): Command {
     .option("--channel-mix-ratio <x>", "hidden width of the channel mix over the width (default: 4)", number)
     .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number)
     .option("--ngram-width <n>", "channels of its rows (default: 48)", number)
+    .option("--ngram-lowercase", "its n-grams ignore the case of letters")
+    .option(
+      "--ngram-shapes",
+      "its n-grams are also of what bytes look like: 9 a digit, A a capital, a a letter",
+    )
     .option("--columns", "column-wise: encode each column by itself, and attend to the table's others")
     .option("--column-heads <n>", "heads of that attention (default: 3, or what divides the width)", number)
     .option("--column-positions <n>", "places in a table with a learned embedding (default: 0)", number)
@@ -52,6 +57,8 @@ export function modelFrom(options: {
   channelMixRatio?: number;
   ngrams?: number;
   ngramWidth?: number;
+  ngramLowercase?: boolean;
+  ngramShapes?: boolean;
   columns?: boolean;
   columnHeads?: number;
   columnPositions?: number;
@@ -60,14 +67,22 @@ export function modelFrom(options: {
   poolNorm?: boolean;
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
   const { preset, layout, dModel, headSize, channelMixRatio, ngrams, ngramWidth: width, pooling } = options;
-  const { columns, columnHeads: heads, columnPositions: positions, factorLabels, poolNorm } = options;
+  const {
+    ngramLowercase: lowercase,
+    ngramShapes: shapes,
+    columns,
+    columnHeads: heads,
+    columnPositions: positions,
+    factorLabels,
+    poolNorm,
+  } = options;
   const given = defined({
     preset,
     archLayout: layout,
     dModel: dModel?.length === 1 ? dModel[0] : dModel,
     headSize,
     channelMixRatio,
-    ngrams: ngrams === undefined ? undefined : { buckets: ngrams, ...defined({ width }) },
+    ngrams: ngrams === undefined ? undefined : { buckets: ngrams, ...defined({ width, lowercase, shapes }) },
     columns: columns ? defined({ heads, positions }) : undefined,
     factorLabels,
     pooling,

@@ -15,6 +15,8 @@ export const batchOptions = z.strictObject({
    * so sorted batches hold few classes each: with 16, macro F1 after 60 steps was .19 where unsorted batches reach .41, for 12 % less padding.
    */
   window: z.int().min(1).default(1),
+  /** "table": examples of one table stand together, so that column-wise batches encode the columns that they share once. */
+  by: z.enum(["column", "table"]).default("column"),
   seed: z.int().default(0),
 });
 export type BatchOptions = z.input<typeof batchOptions>;
@@ -78,7 +80,10 @@ export class BatchIterator {
       throw new AegirError("ERR_DATA", "no examples to batch: the split has no labelled columns");
     }
     const random = new Random(this.#settings.seed, "batches", epoch);
-    const order = random.shuffle([...this.#examples.keys()]);
+    const order =
+      this.#settings.by === "table"
+        ? tablesInTurn(this.#examples, random)
+        : random.shuffle([...this.#examples.keys()]);
     const window = this.#settings.rows * this.#settings.window;
     this.#batches = [];
     for (let start = 0; start < order.length; start += window) {
@@ -88,6 +93,18 @@ export class BatchIterator {
     this.#epoch = epoch;
     this.#position = 0;
   }
+}
+
+/** Tables in a random order, the examples of each in a random order; one whose table is not known stands by itself. */
+function tablesInTurn(examples: readonly EncodedExample[], random: Random): number[] {
+  const ofTable = new Map<unknown, number[]>();
+  for (const [row, { source }] of examples.entries()) {
+    const key = source?.table ?? row;
+    const rows = ofTable.get(key);
+    if (rows) rows.push(row);
+    else ofTable.set(key, [row]);
+  }
+  return random.shuffle([...ofTable.values()]).flatMap((rows) => random.shuffle(rows));
 }
 
 /** Every example once, in batches of similar length; `rows` of each batch say which examples it holds. For evaluation. */

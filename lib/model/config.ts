@@ -40,6 +40,10 @@ const ngramSchema = z.strictObject({
   buckets: positive.default(65_536),
   /** Channels of a row. */
   width: positive.default(48),
+  /** The small letter is read for a capital of ASCII; never for shapes. */
+  lowercase: z.boolean().default(false),
+  /** n-grams of what bytes look like too: a digit is 9, a capital A, another letter a, a byte of other characters one sign. */
+  shapes: z.boolean().default(false),
 });
 
 const columnsSchema = z.strictObject({

@@ -261,6 +261,10 @@ export interface NgramConfig {
   buckets: number;
   /** Width of the table. */
   width: number;
+  /** Capitals of ASCII are read as small letters; absent: false. */
+  lowercase?: boolean;
+  /** n-grams of what bytes look like too; absent: false. */
+  shapes?: boolean;
 }
 
 export interface BackboneConfig {
@@ -469,6 +473,10 @@ export interface NgramInput {
   history?: NativeTensor;
   /** Rising lengths of the n-grams. */
   sizes: number[];
+  /** Capitals of ASCII are read as small letters; absent: false. */
+  lowercase?: boolean;
+  /** n-grams of what bytes look like too; absent: false. */
+  shapes?: boolean;
   reference?: boolean;
 }
 
@@ -773,7 +781,7 @@ export interface NativeAddon {
     lane: NativeLane,
     input: NgramInput,
   ): Promise<{ output: NativeTensor; history: NativeTensor } & Timed>;
-  /** (K,sizes) i64: the row of the table for every n-gram, -1 where fewer ids have been read. */
+  /** (K,sizes), with shapes (K,2 sizes), i64: the row of the table for every n-gram, -1 where fewer ids have been read. */
   ngramBuckets(lane: NativeLane, input: NgramInput): Promise<NativeTensor>;
   matmul(lane: NativeLane, input: MatmulInput): Promise<NativeTensor>;
   timeMix(lane: NativeLane, input: TimeMixInput): Promise<{ outputs: NativeTensor[] } & Timed>;

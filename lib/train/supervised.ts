@@ -98,17 +98,22 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     dropRate: options.dropRate,
     seed: options.seed,
   });
+  const batchOptions = {
+    rows: options.batchRows,
+    tokens: options.batchTokens,
+    by: options.batchBy,
+    seed: options.seed,
+  };
   const batches = await TrainingBatches.create(
     (epoch) => encodeColumns(trainSerialiser, dataset, dataset.splits.train, labels, epoch),
-    { rows: options.batchRows, tokens: options.batchTokens, seed: options.seed },
+    batchOptions,
   );
   const softTargets = soft && {
     ...soft,
-    batches: await TrainingBatches.create((epoch) => encodeTargets(trainSerialiser, soft.columns, epoch), {
-      rows: options.batchRows,
-      tokens: options.batchTokens,
-      seed: options.seed,
-    }),
+    batches: await TrainingBatches.create(
+      (epoch) => encodeTargets(trainSerialiser, soft.columns, epoch),
+      batchOptions,
+    ),
   };
   const validationExamples = await encodeColumns(serialiser, dataset, validation, labels);
   const name = task ?? "supervised";

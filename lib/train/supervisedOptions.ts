@@ -16,6 +16,10 @@ export const supervisedOptions = z.strictObject({
   batchTokens: count
     .optional()
     .describe("tokens of a batch at most, padding included; column-wise: of all its columns"),
+  batchBy: z
+    .enum(["column", "table"])
+    .default("column")
+    .describe("what batches are drawn of; columns of one table share what is encoded of it"),
   decay: z.enum(["cosine", "linear"]).default("cosine").describe("of the learning rate after the warm-up"),
   beta2: z.number().min(0).lt(1).default(0.99).describe("of AdamW: memory of the squared gradient"),
   labelSmoothing,

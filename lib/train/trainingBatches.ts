@@ -1,4 +1,4 @@
-import { BatchIterator, type BatchPosition } from "../data/batches.js";
+import { BatchIterator, type BatchOptions, type BatchPosition } from "../data/batches.js";
 import type { Batch, EncodedExample } from "../data/types.js";
 
 /**
@@ -15,7 +15,7 @@ export class TrainingBatches {
   /** @param encode the examples of an epoch, always as many and in the same order */
   static async create(
     encode: (epoch: number) => Promise<EncodedExample[]>,
-    options: { rows: number; tokens?: number; seed: number },
+    options: BatchOptions,
   ): Promise<TrainingBatches> {
     const encoded = new Map([[0, await encode(0)]]);
     return new TrainingBatches(new BatchIterator((epoch) => encoded.get(epoch)!, options), encode, encoded);

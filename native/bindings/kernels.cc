@@ -71,8 +71,10 @@ kernels::NgramInput ngramInput(const Napi::Object& object) {
                             optionalTensor(object, "history"),
                             {}};
   for (const double size : numberList(object.Get("sizes"), "sizes")) {
-    input.sizes.push_back(static_cast<int64_t>(size));
+    input.form.sizes.push_back(static_cast<int64_t>(size));
   }
+  input.form.lowercase = boolField(object, "lowercase", false);
+  input.form.shapes = boolField(object, "shapes", false);
   return input;
 }
 

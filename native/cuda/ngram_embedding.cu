@@ -8,6 +8,7 @@ namespace {
 
 constexpr int blockThreads = 256;
 constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
+constexpr int64_t shapeSalt = 32;
 
 __device__ int64_t threadNumber() { return static_cast<int64_t>(blockIdx.x) * blockThreads + threadIdx.x; }
 
@@ -24,23 +25,39 @@ __device__ int64_t idBefore(const NgramIds& p, int64_t sequence, int64_t start, 
   return p.history != nullptr && at >= 0 ? p.history[sequence * p.past + at] : -1;
 }
 
+// As native/kernels/ngram_hash.h.
+__device__ int64_t shapeOf(int64_t id) {
+  if (id >= '0' && id <= '9') return '9';
+  if (id >= 'A' && id <= 'Z') return 'A';
+  if (id >= 'a' && id <= 'z') return 'a';
+  return id >= 128 && id < 256 ? 128 : id;
+}
+
+__device__ int64_t lowercase(int64_t id) { return id >= 'A' && id <= 'Z' ? id + ('a' - 'A') : id; }
+
 __global__ void __launch_bounds__(blockThreads) bucketsKernel(const NgramBuckets p) {
   const int64_t row = threadNumber();
   if (row >= p.ids.tokens) return;
   const int64_t sequence = sequenceOf(p.ids.cuSeqlens, p.ids.sequences, row);
   const int64_t start = clampTo(p.ids.cuSeqlens[sequence], 0, row);
-  uint64_t hash = 0, power = 1;
-  int64_t read = 0;
-  bool known = true;
-  for (int64_t j = 0; j < p.sizeCount; ++j) {
-    for (; known && read < p.sizes[j]; ++read, power *= hashBase) {
-      const int64_t id = idBefore(p.ids, sequence, start, row - start, read);
-      known = id >= 0;
-      hash += (static_cast<uint64_t>(id) + 1) * power;
+  for (int64_t view = 0; view < p.views; ++view) {
+    uint64_t hash = 0, power = 1;
+    int64_t read = 0;
+    bool known = true;
+    for (int64_t j = 0; j < p.sizeCount; ++j) {
+      for (; known && read < p.sizes[j]; ++read, power *= hashBase) {
+        const int64_t id = idBefore(p.ids, sequence, start, row - start, read);
+        known = id >= 0;
+        hash += (static_cast<uint64_t>(view > 0           ? shapeOf(id)
+                                       : p.lowercase != 0 ? lowercase(id)
+                                                          : id) +
+                 1) *
+                power;
+      }
+      const uint64_t bucket = mix(hash + static_cast<uint64_t>(p.sizes[j] + view * shapeSalt) * hashBase) %
+                              static_cast<uint64_t>(p.buckets);
+      p.result[(row * p.views + view) * p.sizeCount + j] = known ? static_cast<int64_t>(bucket) : -1;
     }
-    const uint64_t bucket =
-        mix(hash + static_cast<uint64_t>(p.sizes[j]) * hashBase) % static_cast<uint64_t>(p.buckets);
-    p.result[row * p.sizeCount + j] = known ? static_cast<int64_t>(bucket) : -1;
   }
 }
 

@@ -180,9 +180,12 @@ struct NgramIds {
 };
 struct NgramBuckets {
   NgramIds ids;
-  int64_t buckets, sizeCount;
+  int64_t buckets;
+  int64_t lowercase;  // not 0: capitals are read as small letters
+  int64_t views;      // 1: n-grams of ids; 2: behind them those of shapes
+  int64_t sizeCount;
   int64_t sizes[maxNgramSizes];
-  int64_t* result;  // (K,N), -1 where fewer ids have been read
+  int64_t* result;  // (K,views sizeCount), -1 where fewer ids have been read
 };
 struct NgramHistory {
   NgramIds ids;

@@ -40,7 +40,7 @@ void prefetchRow(const T* row, int64_t width) {
 struct Ngrams {
   at::Tensor ids, history;
   SequenceLayout layout;
-  std::vector<int64_t> sizes;
+  NgramForm form;
   int64_t buckets;
 
   // visit(token, row) over the n-grams of sequences begin..end, with rows (buckets,width) on their way to the
@@ -49,7 +49,7 @@ struct Ngrams {
   void eachRow(int64_t begin, int64_t end, T* rows, int64_t width, int64_t first, int64_t of,
                const Visit& visit) const {
     std::vector<std::pair<int64_t, int64_t>> block;  // token, where its row begins
-    block.reserve(blockTokens * sizes.size());
+    block.reserve(static_cast<size_t>(blockTokens * form.count()));
     const auto flush = [&] {
       const auto count = static_cast<int64_t>(block.size());
       for (int64_t e = 0; e < std::min(ahead, count); ++e) prefetchRow(rows + block[e].second + first, of);
@@ -66,16 +66,16 @@ struct Ngrams {
     flush();
   }
 
-  // visit(token, index of the size, bucket) over the tokens of sequences begin..end.
+  // visit(token, number of the n-gram, bucket) over the tokens of sequences begin..end.
   template <class Visit>
   void each(int64_t begin, int64_t end, const Visit& visit) const {
-    const int64_t past = sizes.back() - 1;
+    const int64_t past = form.history();
     for (int64_t s = begin; s < end; ++s) {
       const int64_t start = layout.start[s];
       const Ids sequence{ids.const_data_ptr<int64_t>() + start,
                          history.defined() ? history.const_data_ptr<int64_t>() + s * past : nullptr, past};
       for (int64_t t = 0; t < layout.length[s]; ++t) {
-        eachNgram(sequence, t, sizes, static_cast<uint64_t>(buckets),
+        eachNgram(sequence, t, form, static_cast<uint64_t>(buckets),
                   [&](int64_t j, int64_t bucket) { visit(start + t, j, bucket); });
       }
     }
@@ -85,7 +85,7 @@ struct Ngrams {
 }  // namespace
 
 void checkNgramInput(const NgramInput& input) {
-  const auto& sizes = input.sizes;
+  const auto& sizes = input.form.sizes;
   check(!sizes.empty() && sizes.front() >= 1 && sizes.back() <= longestNgram &&
             std::is_sorted(sizes.begin(), sizes.end()) &&
             std::adjacent_find(sizes.begin(), sizes.end()) == sizes.end(),
@@ -100,7 +100,7 @@ void checkNgramInput(const NgramInput& input) {
         input.ids.scalar_type());
   const int64_t sequences = sequenceCount(1, input.ids.size(0), {}, input.cuSeqlens);
   if (!input.history.defined()) return;
-  const std::vector<int64_t> shape{sequences, sizes.back() - 1};
+  const std::vector<int64_t> shape{sequences, input.form.history()};
   check(input.history.sizes() == at::IntArrayRef(shape), ErrorCode::Shape, "history: expected ",
         at::IntArrayRef(shape), ", got ", input.history.sizes());
   check(input.history.scalar_type() == at::kLong, ErrorCode::Dtype, "history: expected i64, got ",
@@ -115,7 +115,7 @@ Ngrams ngramsOf(const NgramInput& input) {
         "ids: expected no negative id");
   return {input.ids.cpu().contiguous(),
           input.history.defined() ? input.history.cpu().contiguous() : at::Tensor(),
-          sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), input.sizes, input.table.size(0)};
+          sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), input.form, input.table.size(0)};
 }
 
 at::Tensor forward(const at::Tensor& table, const Ngrams& ngrams) {
@@ -155,11 +155,13 @@ class NgramEmbeddingFunction : public torch::autograd::Function<NgramEmbeddingFu
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table, const at::Tensor& ids,
                             const at::Tensor& cuSeqlens, const std::optional<at::Tensor>& history,
-                            const std::vector<int64_t>& sizes) {
+                            const NgramForm& form) {
     context->save_for_backward({ids, cuSeqlens, history.value_or(at::Tensor())});
-    context->saved_data["sizes"] = sizes;
+    context->saved_data["sizes"] = form.sizes;
+    context->saved_data["lowercase"] = form.lowercase;
+    context->saved_data["shapes"] = form.shapes;
     context->saved_data["buckets"] = table.size(0);
-    const auto ngrams = ngramsOf({table, ids, cuSeqlens, history.value_or(at::Tensor()), sizes});
+    const auto ngrams = ngramsOf({table, ids, cuSeqlens, history.value_or(at::Tensor()), form});
     return kernels::forward(table.contiguous(), ngrams);
   }
 
@@ -168,9 +170,12 @@ class NgramEmbeddingFunction : public torch::autograd::Function<NgramEmbeddingFu
           "ngramEmbedding: differentiable once; a backward pass that builds a graph of its own is not "
           "supported");
     const variable_list saved = context->get_saved_variables();
-    const Ngrams ngrams{saved[0].contiguous(), saved[2].defined() ? saved[2].contiguous() : at::Tensor(),
+    const Ngrams ngrams{saved[0].contiguous(),
+                        saved[2].defined() ? saved[2].contiguous() : at::Tensor(),
                         sequenceLayout(1, saved[0].size(0), {}, saved[1]),
-                        context->saved_data["sizes"].toIntVector(), context->saved_data["buckets"].toInt()};
+                        {context->saved_data["sizes"].toIntVector(),
+                         context->saved_data["lowercase"].toBool(), context->saved_data["shapes"].toBool()},
+                        context->saved_data["buckets"].toInt()};
     return {kernels::backward(gradResults[0].contiguous(), ngrams), {}, {}, {}, {}};
   }
 };
@@ -181,7 +186,7 @@ at::Tensor ngramEmbedding(const NgramInput& input) {
   if (!input.table.is_cpu()) return ngramEmbeddingCuda(input);
   if (at::GradMode::is_enabled() && input.table.requires_grad()) {
     return NgramEmbeddingFunction::apply(input.table, input.ids, input.cuSeqlens,
-                                         std::optional<at::Tensor>(input.history), input.sizes);
+                                         std::optional<at::Tensor>(input.history), input.form);
   }
   return forward(input.table.contiguous(), ngramsOf(input));
 }
@@ -189,7 +194,7 @@ at::Tensor ngramEmbedding(const NgramInput& input) {
 at::Tensor ngramBuckets(const NgramInput& input) {
   if (!input.table.is_cpu()) return ngramBucketsCuda(input);
   const Ngrams ngrams = ngramsOf(input);
-  const auto columns = static_cast<int64_t>(input.sizes.size());
+  const int64_t columns = input.form.count();
   const at::Tensor buckets = at::full({ngrams.ids.size(0), columns}, -1, ngrams.ids.options());
   int64_t* out = buckets.mutable_data_ptr<int64_t>();
   ngrams.each(0, ngrams.layout.size(),
@@ -207,7 +212,7 @@ at::Tensor ngramEmbeddingReference(const NgramInput& input) {
 at::Tensor ngramHistory(const NgramInput& input) {
   if (!input.table.is_cpu()) return ngramHistoryCuda(input);
   const Ngrams ngrams = ngramsOf(input);
-  const int64_t past = input.sizes.back() - 1, sequences = ngrams.layout.size();
+  const int64_t past = input.form.history(), sequences = ngrams.layout.size();
   const at::Tensor next = at::empty({sequences, past}, ngrams.ids.options());
   int64_t* out = next.mutable_data_ptr<int64_t>();
   for (int64_t s = 0; s < sequences; ++s) {

@@ -1,5 +1,7 @@
 // Compares n-gram embeddings, the CPU's and the emulated CUDA ones, with plain ATen over the buckets in f64,
 // and the two with each other bucket by bucket.
+#include <ATen/TensorIndexing.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/randint.h>
 
 #include "native/kernels/check_support.h"
@@ -12,16 +14,20 @@ struct Case {
   std::string name;
   std::vector<int64_t> bounds;
   int64_t buckets, width;
-  std::vector<int64_t> sizes;
+  NgramForm form;
   bool history;
 };
 
 NgramInput inputOf(const Case& c) {
-  const int64_t sequences = static_cast<int64_t>(c.bounds.size()) - 1, past = c.sizes.back() - 1;
-  // Few different ids, so that n-grams come more than once; -1 in a history: nothing had been read.
-  return {at::randn({c.buckets, c.width}, at::kDouble), at::randint(0, 3, {c.bounds.back()}, at::kLong),
-          at::tensor(c.bounds, at::kLong),
-          c.history ? at::randint(-1, 3, {sequences, past}, at::kLong) : at::Tensor(), c.sizes};
+  const int64_t sequences = static_cast<int64_t>(c.bounds.size()) - 1, past = c.form.history();
+  // Few different ids, so that n-grams come more than once, two of one letter; -1 in a history: nothing had
+  // been read.
+  const at::Tensor alphabet = at::tensor(std::vector<int64_t>{'k', 'K', 200, -1});
+  const auto draw = [&](at::IntArrayRef shape, int64_t from) {
+    return alphabet.index({at::randint(0, from, shape, at::kLong)});
+  };
+  return {at::randn({c.buckets, c.width}, at::kDouble), draw({c.bounds.back()}, 3),
+          at::tensor(c.bounds, at::kLong), c.history ? draw({sequences, past}, 4) : at::Tensor(), c.form};
 }
 
 void compare(Checker& checker, const Case& c, at::Tensor (*run)(const NgramInput&), at::ScalarType type,
@@ -46,12 +52,16 @@ int run() {
   const uint64_t seed = 20260104;
   at::manual_seed(seed);
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  const std::vector<Case> cases{{"one token", {0, 1}, 7, 3, {1}, false},
-                                {"sizes 1 2 4", {0, 40, 40, 41, 300}, 37, 5, {1, 2, 4}, false},
-                                {"sizes 1 2 4 with history", {0, 40, 40, 41, 300}, 37, 5, {1, 2, 4}, true},
-                                {"sizes 2 to 6", {0, 3, 9}, 1000, 48, {2, 3, 4, 5, 6}, true},
-                                {"size 16", {0, 20}, 11, 2, {16}, true},
-                                {"no token", {0, 0}, 7, 3, {1, 2}, true}};
+  const std::vector<Case> cases{
+      {"one token", {0, 1}, 7, 3, {{1}}, false},
+      {"sizes 1 2 4", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}}, false},
+      {"sizes 1 2 4 with history", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}}, true},
+      {"sizes 1 2 4 with history and shapes", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}, false, true}, true},
+      {"sizes 1 2 4 without case", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}, true}, true},
+      {"sizes 2 to 6", {0, 3, 9}, 1000, 48, {{2, 3, 4, 5, 6}}, true},
+      {"sizes 2 to 6 and shapes", {0, 3, 9}, 1000, 48, {{2, 3, 4, 5, 6}, true, true}, true},
+      {"size 16", {0, 20}, 11, 2, {{16}}, true},
+      {"no token", {0, 0}, 7, 3, {{1, 2}, true, true}, true}};
   for (const Case& c : cases) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       const std::string name = type == at::kFloat ? "f32" : "f64";

@@ -40,7 +40,7 @@ CudaIds idsOf(const NgramInput& input) {
   const auto there = [&](const at::Tensor& x) {
     return x.defined() ? queuedTo(x, input.table.device()).contiguous() : x;
   };
-  return {there(input.ids), there(input.cuSeqlens), there(input.history), input.sizes.back() - 1};
+  return {there(input.ids), there(input.cuSeqlens), there(input.history), input.form.history()};
 }
 
 at::Tensor sumOf(const at::Tensor& table, const at::Tensor& buckets) {
@@ -81,10 +81,16 @@ class CudaNgramFunction : public torch::autograd::Function<CudaNgramFunction> {
 
 at::Tensor ngramBucketsCuda(const NgramInput& input) {
   const CudaIds ids = idsOf(input);
-  const auto sizes = static_cast<int64_t>(input.sizes.size());
-  const at::Tensor result = at::empty({ids.ids.size(0), sizes}, ids.ids.options());
-  cuda::NgramBuckets task{ids.pointers(), input.table.size(0), sizes, {}, result.mutable_data_ptr<int64_t>()};
-  std::copy(input.sizes.begin(), input.sizes.end(), task.sizes);
+  const auto& [sizes, lowercase, shapes] = input.form;
+  const at::Tensor result = at::empty({ids.ids.size(0), input.form.count()}, ids.ids.options());
+  cuda::NgramBuckets task{ids.pointers(),
+                          input.table.size(0),
+                          lowercase ? 1 : 0,
+                          shapes ? 2 : 1,
+                          static_cast<int64_t>(sizes.size()),
+                          {},
+                          result.mutable_data_ptr<int64_t>()};
+  std::copy(sizes.begin(), sizes.end(), task.sizes);
   cuda::launch(&cuda::Table::ngramBuckets, input.table, task);
   return result;
 }

@@ -27,23 +27,55 @@ inline uint64_t mixBits(uint64_t h) {
   return h ^ (h >> 33);
 }
 
-// visit(index of the size, bucket) for every n-gram that ends at token t.
+// What a byte looks like: 9 for a digit, A for a capital, a for another letter of ASCII, 128 for a byte of
+// other characters, itself for the rest and for ids that are no bytes.
+constexpr int64_t shapeOf(int64_t id) {
+  if (id >= '0' && id <= '9') return '9';
+  if (id >= 'A' && id <= 'Z') return 'A';
+  if (id >= 'a' && id <= 'z') return 'a';
+  return id >= 128 && id < 256 ? 128 : id;
+}
+
+constexpr int64_t lowercase(int64_t id) { return id >= 'A' && id <= 'Z' ? id + ('a' - 'A') : id; }
+
+// Lengths of n-grams, rising, whether a capital is read as the small letter, and whether there are n-grams of
+// shapes too, to which case matters.
+struct NgramForm {
+  std::vector<int64_t> sizes;
+  bool lowercase = false;
+  bool shapes = false;
+
+  // n-grams that can end at a token.
+  int64_t count() const { return static_cast<int64_t>(sizes.size()) * (shapes ? 2 : 1); }
+  int64_t history() const {
+    return sizes.empty() ? 0 : sizes.back() - 1;
+  }  // ids before a token that are read
+};
+
+// visit(number of the n-gram, bucket) for every n-gram that ends at token t: of ids, and behind them of
+// shapes.
 template <class Visit>
-void eachNgram(const Ids& ids, int64_t t, const std::vector<int64_t>& sizes, uint64_t buckets,
-               const Visit& visit) {
+void eachNgram(const Ids& ids, int64_t t, const NgramForm& form, uint64_t buckets, const Visit& visit) {
   constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
-  uint64_t hash = 0, power = 1;
-  int64_t read = 0;
-  for (size_t j = 0; j < sizes.size(); ++j) {
-    for (; read < sizes[j]; ++read, power *= hashBase) {
-      const int64_t id = ids.before(t, read);
-      if (id < 0) return;
-      hash += (static_cast<uint64_t>(id) + 1) * power;
+  constexpr uint64_t shapeSalt = 32;
+  const auto& sizes = form.sizes;
+  for (uint64_t shapes = 0; shapes < (form.shapes ? 2 : 1); ++shapes) {
+    uint64_t hash = 0, power = 1;
+    int64_t length = 0;
+    for (size_t j = 0; j < sizes.size(); ++j) {
+      for (; length < sizes[j]; ++length, power *= hashBase) {
+        const int64_t id = ids.before(t, length);
+        if (id < 0) break;
+        const int64_t read = shapes != 0 ? shapeOf(id) : form.lowercase ? lowercase(id) : id;
+        hash += (static_cast<uint64_t>(read) + 1) * power;
+      }
+      if (length < sizes[j]) break;
+      const uint64_t mixed =
+          mixBits(hash + (static_cast<uint64_t>(sizes[j]) + shapes * shapeSalt) * hashBase);
+      // A division takes as long as the rest of the hash.
+      const uint64_t bucket = (buckets & (buckets - 1)) == 0 ? mixed & (buckets - 1) : mixed % buckets;
+      visit(static_cast<int64_t>(shapes * sizes.size() + j), static_cast<int64_t>(bucket));
     }
-    const uint64_t mixed = mixBits(hash + static_cast<uint64_t>(sizes[j]) * hashBase);
-    // A division takes as long as the rest of the hash.
-    const uint64_t bucket = (buckets & (buckets - 1)) == 0 ? mixed & (buckets - 1) : mixed % buckets;
-    visit(static_cast<int64_t>(j), static_cast<int64_t>(bucket));
   }
 }
 

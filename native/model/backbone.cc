@@ -56,7 +56,7 @@ Backbone::Backbone(const InitContext& context, std::shared_ptr<const BackboneCon
   };
   byteEmbedding_ = register_module("byteEmbedding", embedding(config_->vocabSize));
   roleEmbedding_ = register_module("roleEmbedding", embedding(config_->numRoles));
-  if (!config_->ngrams.sizes.empty()) {
+  if (!config_->ngrams.form.sizes.empty()) {
     ngramEmbedding_ =
         register_module("ngramEmbedding", std::make_shared<NgramEmbedding>(context, config_->ngrams, width));
   }

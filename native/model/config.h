@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "native/kernels/ngram_hash.h"
+
 namespace aegir::model {
 
 // The two schemes of initial values: the RWKV-7 paper's (outputs zero, for pretraining) and one with small
@@ -35,11 +37,11 @@ struct StageConfig {
 
 // Hashed byte n-gram embeddings; without sizes there are none.
 struct NgramConfig {
-  std::vector<int64_t> sizes;  // rising
+  kernels::NgramForm form;
   int64_t buckets = 0;
   int64_t width = 0;
 
-  int64_t history() const { return sizes.empty() ? 0 : sizes.back() - 1; }  // ids that a state carries
+  int64_t history() const { return form.history(); }  // ids that a state carries
 };
 
 struct BackboneConfig {

@@ -134,12 +134,12 @@ class Step {
   }
 
   void addNgrams(const int64_t* ids, int64_t rows) {
-    const auto& sizes = config_.ngrams.sizes;
-    const int64_t width = config_.ngrams.width, past = config_.ngrams.history();
+    const auto& form = config_.ngrams.form;
+    const int64_t width = config_.ngrams.width, past = form.history();
     std::vector<Real> sums(static_cast<size_t>(rows * width), Real(0));
     for (int64_t b = 0; b < rows; ++b) {
       int64_t* history = past > 0 ? state_.ngramHistory.mutable_data_ptr<int64_t>() + b * past : nullptr;
-      kernels::eachNgram({ids + b, history, past}, 0, sizes, static_cast<uint64_t>(config_.ngrams.buckets),
+      kernels::eachNgram({ids + b, history, past}, 0, form, static_cast<uint64_t>(config_.ngrams.buckets),
                          [&](int64_t, int64_t bucket) {
                            const Real* row = data(weights_.ngramTable) + bucket * width;
                            for (int64_t i = 0; i < width; ++i) sums[b * width + i] += row[i];

@@ -18,7 +18,7 @@ std::shared_ptr<BackboneConfig> configOf(size_t stages) {
   auto config = std::make_shared<BackboneConfig>();
   config->vocabSize = 264;
   config->numRoles = 8;
-  config->ngrams = {{1, 3}, 61, 8};
+  config->ngrams = {{{1, 3}, true, true}, 61, 8};
   config->dtype = config->products = at::kDouble;
   for (size_t i = 0; i < stages; ++i) {
     StageConfig stage;

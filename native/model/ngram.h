@@ -15,8 +15,7 @@ namespace aegir::model {
 
 class NgramEmbedding : public torch::nn::Module {
  public:
-  NgramEmbedding(const InitContext& context, const NgramConfig& config, int64_t dModel)
-      : sizes_(config.sizes) {
+  NgramEmbedding(const InitContext& context, const NgramConfig& config, int64_t dModel) : form_(config.form) {
     table_ = register_parameter("weight", normal(context, {config.buckets, config.width}, 0.02));
     projection_ = register_module(
         "projection", std::make_shared<Linear>(uniform(context, {dModel, config.width},
@@ -27,13 +26,13 @@ class NgramEmbedding : public torch::nn::Module {
   // start of sequences.
   at::Tensor addTo(const at::Tensor& residual, const at::Tensor& ids, const Sequences& sequences,
                    const at::Tensor& before, at::Tensor& after) const {
-    const kernels::NgramInput input{table_, ids, sequences.cuSeqlens, before, sizes_};
-    if (sizes_.back() > 1) after = kernels::ngramHistory(input);
+    const kernels::NgramInput input{table_, ids, sequences.cuSeqlens, before, form_};
+    if (form_.history() > 0) after = kernels::ngramHistory(input);
     return projection_->addTo(residual, kernels::ngramEmbedding(input));
   }
 
  private:
-  std::vector<int64_t> sizes_;
+  kernels::NgramForm form_;
   at::Tensor table_;  // (V,W)
   std::shared_ptr<Linear> projection_;
 };

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BatchIterator, type BatchOptions, collate, evaluationBatches } from "../../lib/data/batches.js";
 import { Random } from "../../lib/data/random.js";
-import type { EncodedColumn, EncodedExample } from "../../lib/data/types.js";
+import type { EncodedColumn, EncodedExample, Table } from "../../lib/data/types.js";
 import { Token } from "../../lib/data/vocabulary.js";
 
 const example = (length: number, label: number): EncodedExample => ({
@@ -150,6 +150,50 @@ describe("column-wise batches", () => {
     expect(batch.columns!.width).toBe(2);
     expect([...batch.columns!.context.slice(2)]).toEqual([-1, -1]);
     expect(collate(second, [0]).columns).toMatchObject({ width: 0, context: new Int32Array(0) });
+  });
+
+  it("hold the columns of a table together where they are drawn by table, so that little is encoded twice", () => {
+    const seed = 20261129;
+    const random = new Random(seed, "tables");
+    const tables = Array.from({ length: 40 }, (_, t) => {
+      const table: Table = { name: `table ${t}`, columns: [] };
+      const examples = examplesOfTable(Array.from({ length: random.range(1, 6) }, () => random.range(5, 20)));
+      return examples.map((one, column) => ({ ...one, source: { table, column } }));
+    });
+    const examples = tables.flat();
+    const epoch = (by: BatchOptions["by"], epochs = 1) => {
+      const iterator = new BatchIterator(examples, { rows: 1000, tokens: 200, by, seed });
+      const rows: number[] = [];
+      let [tokens, batches] = [0, 0];
+      for (let e = 0; e < epochs; e++) {
+        rows.length = 0;
+        while (rows.length < examples.length) {
+          const batch = iterator.next();
+          rows.push(...batch.rows);
+          tokens += batch.tokens;
+          batches++;
+          expect(batch.tokens).toBeLessThanOrEqual(200);
+        }
+      }
+      return { rows, tokens, batches };
+    };
+    const together = epoch("table");
+    expect(
+      [...together.rows].sort((a, b) => a - b),
+      `seed ${seed}`,
+    ).toEqual([...examples.keys()]);
+    // A table that is cut is encoded in both parts: at most one a batch.
+    const whole = tables.flat().reduce((sum, { ids }) => sum + ids.length, 0);
+    const largest = Math.max(...tables.map((of) => of.reduce((sum, { ids }) => sum + ids.length, 0)));
+    expect(together.tokens).toBeLessThan(whole + together.batches * largest);
+    expect(together.tokens).toBeLessThan(epoch("column").tokens / 1.5);
+    const cuts = (rows: number[]) =>
+      rows.filter((row, i) => i > 0 && examples[rows[i - 1]!]!.source.table !== examples[row]!.source.table)
+        .length;
+    // Batches are shuffled, which may part the columns of a table that was cut.
+    expect(cuts(together.rows)).toBeLessThan(tables.length + together.batches);
+    expect(epoch("table", 2).rows).not.toEqual(together.rows);
+    expect(epoch("table").rows).toEqual(together.rows);
   });
 
   it("hold every example once an epoch, and no more tokens than they may", () => {

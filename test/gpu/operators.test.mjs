@@ -142,7 +142,15 @@ gpuTest("ngramEmbedding f32", async () => {
     cuSeqlens: i64([0, 15, 16, 40]),
   };
   const run = async (given, reference) => [
-    (await addon.ngramEmbedding(lane, { ...given, sizes: [1, 2, 4], reference })).output,
+    (
+      await addon.ngramEmbedding(lane, {
+        ...given,
+        sizes: [1, 2, 4],
+        lowercase: true,
+        shapes: true,
+        reference,
+      })
+    ).output,
   ];
   await compareWithReference("ngramEmbedding", inputs, { dtype: "f32", tolerance: 1e-5, run });
 });

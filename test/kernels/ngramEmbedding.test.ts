@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { NativeTensor, NgramInput } from "../../lib/native/contract.js";
 import { native } from "../../lib/native/load.js";
 import { testSeed } from "../rl/support.js";
-import { ngramBucket } from "./ngramBucket.js";
+import { ngramBucketsOf } from "./ngramBucket.js";
 import { expectGradients, Workbench } from "./support.js";
 
 const seed = testSeed("ngramEmbedding");
@@ -20,20 +20,32 @@ function values(tensor: NativeTensor): number[] {
   return Array.from(tensor.data(), Number);
 }
 
-const id = fc.integer({ min: 0, max: 263 });
+/** Bytes that look alike are met often. */
+const id = fc.oneof(
+  fc.integer({ min: 0, max: 263 }),
+  fc.constantFrom(...Buffer.from("AZaz09@[`{/:"), 127, 128, 255),
+);
 const sequence = fc.array(id, { maxLength: 12 });
 
 describe("ngramEmbedding", () => {
   it("hashes as documented and sums the rows, whatever the packing", async () => {
-    const law = fc.asyncProperty(fc.array(sequence, { minLength: 1, maxLength: 4 }), async (sequences) => {
+    const packed = fc.array(sequence, { minLength: 1, maxLength: 4 });
+    const law = fc.asyncProperty(packed, fc.boolean(), fc.boolean(), async (sequences, lowercase, shapes) => {
       const table = bench.normal(37, 5);
       const starts = [0];
       for (const ids of sequences) starts.push(starts.at(-1)! + ids.length);
-      const input = { table, ids: bench.i64(sequences.flat()), cuSeqlens: bench.i64(starts), sizes };
+      const input = {
+        table,
+        ids: bench.i64(sequences.flat()),
+        cuSeqlens: bench.i64(starts),
+        sizes,
+        lowercase,
+        shapes,
+      };
       const { output } = await embed(input);
       const buckets = bench.keep(await native().ngramBuckets(bench.lane, input));
       const expected = sequences.flatMap((ids) =>
-        ids.map((_, t) => sizes.map((n) => ngramBucket(ids.slice(0, t + 1), n, 37))),
+        ids.map((_, t) => ngramBucketsOf(ids.slice(0, t + 1), { sizes, buckets: 37, lowercase, shapes })),
       );
       expect(values(buckets)).toEqual(expected.flat());
       const rows = values(table);
@@ -49,7 +61,15 @@ describe("ngramEmbedding", () => {
     const law = fc.asyncProperty(fc.array(id, { minLength: 1, maxLength: 12 }), async (ids) => {
       const table = bench.normal(64, 3);
       const all = (part: number[], history?: NativeTensor) =>
-        embed({ table, ids: bench.i64(part), cuSeqlens: bench.i64([0, part.length]), history, sizes });
+        embed({
+          table,
+          ids: bench.i64(part),
+          cuSeqlens: bench.i64([0, part.length]),
+          history,
+          sizes,
+          lowercase: true,
+          shapes: true,
+        });
       const whole = await all(ids);
       for (let cut = 0; cut <= ids.length; cut++) {
         const head = await all(ids.slice(0, cut));
@@ -69,13 +89,20 @@ describe("ngramEmbedding", () => {
     const cuSeqlens = bench.i64([0, 5, 8]);
     const history = bench.keep(bench.i64([-1, 97, 3, -1, -1, -1]).reshape([2, 3]));
     // Few rows: every one is met several times.
-    for (const reference of [false, true]) {
-      await expectGradients(bench, { table: bench.normal(7, 3) }, async ({ table }) => [
-        (await embed({ table: table!, ids, cuSeqlens, history, sizes, reference })).output,
-      ]);
+    for (const [lowercase, shapes] of [
+      [false, false],
+      [true, false],
+      [false, true],
+    ] as const) {
+      for (const reference of [false, true]) {
+        await expectGradients(bench, { table: bench.normal(7, 3) }, async ({ table }) => [
+          (await embed({ table: table!, ids, cuSeqlens, history, sizes, lowercase, shapes, reference }))
+            .output,
+        ]);
+      }
     }
     const table = bench.normal(7, 3);
-    const given = { table, ids, cuSeqlens, history, sizes };
+    const given = { table, ids, cuSeqlens, history, sizes, lowercase: true, shapes: true };
     const [fused, plain] = [await embed(given), await embed({ ...given, reference: true })];
     expect(fused.output.maxAbsDiff(plain.output)).toBeLessThan(1e-14);
   });

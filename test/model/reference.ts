@@ -1,7 +1,7 @@
 import type { ResolvedBackbone } from "../../lib/model/index.js";
 import { type LayoutBlock, parseLayout } from "../../lib/model/layout.js";
 import type { NativeTensor } from "../../lib/native/contract.js";
-import { ngramBucket } from "../kernels/ngramBucket.js";
+import { ngramBucketsOf } from "../kernels/ngramBucket.js";
 
 /** The equations of the model in plain numbers, one sequence at a time: no batch, no state, no fusing. */
 
@@ -94,11 +94,11 @@ export class PlainModel {
   /** The embedding of the n-grams at the end of what has been read. */
   private ngrams(read: number[]): number[] | null {
     if (!this.options.ngrams) return null;
-    const { sizes, buckets, width } = this.options.ngrams;
+    const { width } = this.options.ngrams;
     const table = this.matrix("ngramEmbedding.weight");
     const sum = new Array<number>(width).fill(0);
-    for (const n of sizes) {
-      const row = table[ngramBucket(read, n, buckets)];
+    for (const bucket of ngramBucketsOf(read, this.options.ngrams)) {
+      const row = table[bucket];
       if (row) for (let i = 0; i < width; i++) sum[i]! += row[i]!;
     }
     return this.matrix("ngramEmbedding.projection.weight").map((row) => dot(row, sum));

@@ -24,7 +24,7 @@ export const geometries = {
     dModel: 32,
     headSize: 16,
     downsample: 2,
-    ngrams: { sizes: [1, 3, 4], buckets: 61, width: 8 },
+    ngrams: { sizes: [1, 3, 4], buckets: 61, width: 8, lowercase: true, shapes: true },
   },
 };
 export type Geometry = keyof typeof geometries;

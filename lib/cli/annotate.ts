@@ -70,15 +70,18 @@ async function annotate(first: string | undefined, rest: string[], flags: Annota
     );
   const view = progressView({ quiet: flags.quiet });
   try {
-    const results = await withInterrupt(async (signal) => {
-      using annotator = await loadAnnotator(run);
-      const { mainColumn, maxColumns, abstain } = flags;
-      const abstainBelow = await threshold(run, abstain);
-      const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
-      const onProgress = view.update.bind(view);
-      const options = { mainColumn, maxColumns, abstainBelow, csv, signal, onProgress };
-      return await annotateFiles(annotator, files, options);
-    });
+    const results = await withInterrupt(
+      async (signal) => {
+        using annotator = await loadAnnotator(run);
+        const { mainColumn, maxColumns, abstain } = flags;
+        const abstainBelow = await threshold(run, abstain);
+        const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
+        const onProgress = view.update.bind(view);
+        const options = { mainColumn, maxColumns, abstainBelow, csv, signal, onProgress };
+        return await annotateFiles(annotator, files, options);
+      },
+      { saves: false },
+    );
     for (const { file, warnings } of flags.quiet ? [] : results)
       for (const warning of warnings) view.note(`${file}: ${warning}`);
     const columns = results.flatMap((result) => result.columns);

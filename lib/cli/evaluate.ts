@@ -74,25 +74,28 @@ export function register(program: Command): void {
 async function evaluateCommand(dir: string, flags: EvaluateFlags): Promise<void> {
   const view = progressView({ quiet: flags.quiet });
   try {
-    const evaluation = await withInterrupt(async (signal) => {
-      using run = await loadRun(dir, { threads: flags.threads });
-      const source =
-        flags.data === undefined
-          ? await recordedSource(dir)
-          : sourceFrom({ data: flags.data, task: flags.task ?? run.task });
-      const { split, unknownLabels, controls, limit } = flags;
-      const dataset = await openDataSource(source);
-      const running = { signal, onProgress: (progress: Progress) => view.update(progress) };
-      const target = abstentionTarget(flags);
-      if (target) await calibrateRun(run, dataset, target, running);
-      return await evaluateRun(run, dataset, {
-        split,
-        unknownLabels,
-        controls,
-        limit,
-        ...running,
-      });
-    });
+    const evaluation = await withInterrupt(
+      async (signal) => {
+        using run = await loadRun(dir, { threads: flags.threads });
+        const source =
+          flags.data === undefined
+            ? await recordedSource(dir)
+            : sourceFrom({ data: flags.data, task: flags.task ?? run.task });
+        const { split, unknownLabels, controls, limit } = flags;
+        const dataset = await openDataSource(source);
+        const running = { signal, onProgress: (progress: Progress) => view.update(progress) };
+        const target = abstentionTarget(flags);
+        if (target) await calibrateRun(run, dataset, target, running);
+        return await evaluateRun(run, dataset, {
+          split,
+          unknownLabels,
+          controls,
+          limit,
+          ...running,
+        });
+      },
+      { saves: false },
+    );
     view.stop();
     process.stdout.write(flags.json ? `${JSON.stringify(evaluation)}\n` : `${evaluationText(evaluation)}\n`);
   } finally {

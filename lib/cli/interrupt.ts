@@ -1,8 +1,12 @@
 /**
- * Runs `work` with a signal that Ctrl-C (SIGINT) or SIGTERM aborts: the work saves and rejects with ERR_ABORTED, which
- * the command turns into exit code 130. A second Ctrl-C ends the process at once.
+ * Runs `work` with a signal that Ctrl-C (SIGINT) or SIGTERM aborts: the work saves what it can be resumed from, where it `saves`, and rejects with
+ * ERR_ABORTED, which the command turns into exit code 130. A second Ctrl-C ends the process at once.
  */
-export async function withInterrupt<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function withInterrupt<T>(
+  work: (signal: AbortSignal) => Promise<T>,
+  { saves = true }: { saves?: boolean } = {},
+): Promise<T> {
+  const leaving = saves ? "saving and leaving" : "leaving, and nothing is kept";
   const controller = new AbortController();
   const interrupt = (name: NodeJS.Signals) => {
     if (controller.signal.aborted) {
@@ -11,7 +15,7 @@ export async function withInterrupt<T>(work: (signal: AbortSignal) => Promise<T>
       process.kill(process.pid, name);
       return;
     }
-    process.stderr.write("\nInterrupted: saving and leaving; once more to leave at once.\n");
+    process.stderr.write(`\nInterrupted: ${leaving}; once more to leave at once.\n`);
     controller.abort();
   };
   process.on("SIGINT", interrupt);

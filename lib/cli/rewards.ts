@@ -59,7 +59,7 @@ export function register(program: Command): void {
 async function checkCommand(dir: string, flags: CheckFlags): Promise<void> {
   const view = progressView({ quiet: flags.quiet });
   try {
-    const report = await withInterrupt((signal) => runChecks(dir, flags, signal, view));
+    const report = await withInterrupt((signal) => runChecks(dir, flags, signal, view), { saves: false });
     view.stop();
     await writeRewardReport(flags.out ?? join(dir, "rewards-check"), report);
     process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${rewardText(report)}\n`);

@@ -31,6 +31,7 @@ export function addModelOptions(command: Command): Command {
     .option("--channel-mix-ratio <x>", "hidden width of the channel mix over the width (default: 4)", number)
     .option("--ngrams <n>", "rows of a table of hashed byte n-gram embeddings (default: none)", number)
     .option("--ngram-width <n>", "channels of its rows (default: 48)", number)
+    .option("--ngram-sizes <n,…>", "lengths of its n-grams (default: 2,3,4,5,6)", numbers)
     .option("--ngram-lowercase", "its n-grams ignore the case of letters")
     .option(
       "--ngram-shapes",
@@ -57,6 +58,7 @@ export function modelFrom(options: {
   channelMixRatio?: number;
   ngrams?: number;
   ngramWidth?: number;
+  ngramSizes?: number[];
   ngramLowercase?: boolean;
   ngramShapes?: boolean;
   columns?: boolean;
@@ -68,6 +70,7 @@ export function modelFrom(options: {
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
   const { preset, layout, dModel, headSize, channelMixRatio, ngrams, ngramWidth: width, pooling } = options;
   const {
+    ngramSizes: sizes,
     ngramLowercase: lowercase,
     ngramShapes: shapes,
     columns,
@@ -82,7 +85,8 @@ export function modelFrom(options: {
     dModel: dModel?.length === 1 ? dModel[0] : dModel,
     headSize,
     channelMixRatio,
-    ngrams: ngrams === undefined ? undefined : { buckets: ngrams, ...defined({ width, lowercase, shapes }) },
+    ngrams:
+      ngrams === undefined ? undefined : { buckets: ngrams, ...defined({ width, sizes, lowercase, shapes }) },
     columns: columns ? defined({ heads, positions }) : undefined,
     factorLabels,
     pooling,

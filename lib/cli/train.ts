@@ -262,18 +262,20 @@ function addSpecialist(train: Command): void {
     const view = progressView({ quiet: flags.quiet });
     try {
       const before = process.cpuUsage();
-      const specialist = await withInterrupt(async (signal) =>
-        trainSpecialist({
-          kind: flags.kind,
-          dataset: await openDataSource(source),
-          others: flags.otherTask ? [await openOtherTask(flags, flags.otherTask)] : [],
-          dataSource: { ...source },
-          options: settingsFrom(command, ofKinds),
-          ...settingsFrom(command, shared),
-          out: flags.out,
-          signal,
-          onProgress: (progress) => view.update(progress),
-        }),
+      const specialist = await withInterrupt(
+        async (signal) =>
+          trainSpecialist({
+            kind: flags.kind,
+            dataset: await openDataSource(source),
+            others: flags.otherTask ? [await openOtherTask(flags, flags.otherTask)] : [],
+            dataSource: { ...source },
+            options: settingsFrom(command, ofKinds),
+            ...settingsFrom(command, shared),
+            out: flags.out,
+            signal,
+            onProgress: (progress) => view.update(progress),
+          }),
+        { saves: false },
       );
       view.stop();
       const { user, system } = process.cpuUsage(before);

@@ -15,6 +15,17 @@ describe("train, evaluate, annotate", () => {
   });
   afterAll(() => rm(dir, { recursive: true }));
 
+  test("a specialist that is interrupted says that nothing is kept, and leaves nothing", async () => {
+    const running = start(["train", "specialist", "--tables", "600", "--out", "cut"], dir);
+    await running.sees("ngram fits: 1/5");
+    running.child.kill("SIGINT");
+    const stopped = await running.ended;
+    expect(stopped.code, stopped.stderr).toBe(130);
+    expect(stopped.stderr).toContain("Interrupted: leaving, and nothing is kept");
+    expect(stopped.stderr).toContain("error [ERR_ABORTED]");
+    expect(existsSync(join(dir, "cut"))).toBe(false);
+  });
+
   test("a run is trained, interrupted, resumed, evaluated and used", async () => {
     const train = ["train", "supervised", "--out", "run"];
     const options = [...tiny, ...short, "--steps", "400", "--save-every", "400", "--validate-every", "400"];
@@ -23,6 +34,7 @@ describe("train, evaluate, annotate", () => {
     running.child.kill("SIGINT");
     const stopped = await running.ended;
     expect(stopped.code, stopped.stderr).toBe(130);
+    expect(stopped.stderr).toContain("Interrupted: saving and leaving");
     expect(stopped.stderr).toContain("error [ERR_ABORTED]");
     expect(existsSync(join(dir, "run/checkpoint/state.json"))).toBe(true);
     const { state } = JSON.parse(await readFile(join(dir, "run/checkpoint/state.json"), "utf8"));

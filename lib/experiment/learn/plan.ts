@@ -51,26 +51,29 @@ export interface LearnPlan extends Recipe {
   curve: number[];
 }
 
+const NGRAMS = { sizes: [2, 3, 4, 5, 6, 8], buckets: 262_144, width: 48, lowercase: true, shapes: true };
+
 const RECIPE = {
   model: {
     archLayout: ["w2"],
     dModel: 96,
     headSize: 32,
     channelMixRatio: 2,
-    ngrams: { buckets: 65_536, width: 48 },
+    ngrams: NGRAMS,
     pooling: ["mean", "max"],
     poolNorm: true,
     columns: { positions: 16 },
   },
   serialise: {
     form: "columns",
+    shared: true,
     choose: "sampled",
     maxTokens: 256,
     maxContext: 8,
     targetCells: 5,
     cellBytes: 96,
-    contextCells: 2,
-    contextCellBytes: 24,
+    // Of the subject alone, where there is one.
+    contextCells: 5,
   },
 } satisfies Omit<Recipe, "train">;
 
@@ -84,6 +87,8 @@ const TRAIN = {
   dropout: 0.1,
   dropRate: 0.3,
   ema: 0.995,
+  batchBy: "table",
+  batchRows: 128,
   batchTokens: 6144,
   validateEvery: 200,
   saveEvery: 200,
@@ -110,9 +115,30 @@ const SPECIALISTS: LearnPlan["specialists"] = {
 
 const SWARM: LearnPlan["swarm"] = {
   primary: {
-    model: { ...RECIPE.model, columns: undefined, pooling: ["mean", "max", "context"] },
-    serialise: { ...RECIPE.serialise, form: "sequence", choose: "relevant", maxContext: 5 },
-    train: { ...TRAIN, ema: 0, batchTokens: undefined, batchRows: 32, lr: 2.5e-3, steps: 400 },
+    model: {
+      ...RECIPE.model,
+      ngrams: { ...NGRAMS, buckets: 65_536 },
+      columns: undefined,
+      pooling: ["mean", "max", "context"],
+    },
+    serialise: {
+      ...RECIPE.serialise,
+      form: "sequence",
+      shared: false,
+      choose: "relevant",
+      maxContext: 5,
+      contextCells: 2,
+      contextCellBytes: 24,
+    },
+    train: {
+      ...TRAIN,
+      ema: 0,
+      batchBy: "column",
+      batchTokens: undefined,
+      batchRows: 32,
+      lr: 2.5e-3,
+      steps: 400,
+    },
   },
   parl: {
     fuse: "outputs",
@@ -127,8 +153,22 @@ const SWARM: LearnPlan["swarm"] = {
   },
 };
 
+/** Of what either net reads. */
+const READING: Omit<Ablation, "of">[] = [
+  { name: "no shapes", model: { ngrams: { ...NGRAMS, shapes: false } } },
+  { name: "case matters", model: { ngrams: { ...NGRAMS, lowercase: false } } },
+  { name: "65,536 rows of n-grams", model: { ngrams: { ...NGRAMS, buckets: 65_536 } } },
+  {
+    name: "batches of columns, of context columns two short cells",
+    serialise: { shared: false, contextCells: 2, contextCellBytes: 24 },
+    train: { batchBy: "column" },
+  },
+];
+
 const ABLATIONS: Ablation[] = [
   { name: "no context columns", of: "labels", serialise: { maxContext: 0 } },
+  ...READING.map((one): Ablation => ({ ...one, of: "labels" })),
+  ...READING.map((one): Ablation => ({ ...one, name: `${one.name}, distilled`, of: "distilled" })),
   { name: "no positions", of: "labels", model: { columns: {} } },
   { name: "no n-gram embeddings", of: "labels", model: { ngrams: undefined } },
   { name: "pooled values not normalised", of: "labels", model: { poolNorm: false } },
@@ -168,8 +208,8 @@ export function learnPlan(quick: boolean): LearnPlan {
     // Longer is no better: by then nothing is left to learn from 3303 columns.
     train: { ...TRAIN, steps: 600 },
     distill: {
-      steps: 4800,
-      validateEvery: 800,
+      steps: 2000,
+      validateEvery: 400,
       softShare: 0.6,
       temperature: 0.5,
       mixedCopies: 2,
@@ -177,7 +217,7 @@ export function learnPlan(quick: boolean): LearnPlan {
       lr: 4e-3,
     },
     teachers: ["ngram", "stacked"],
-    standIn: { holdOut: 1 / 3, steps: 3000 },
+    standIn: { holdOut: 1 / 3, steps: 1300 },
     ngrams: {},
     specialists: SPECIALISTS,
     swarm: SWARM,

@@ -23,6 +23,7 @@ interface LearnFlags extends ExperimentFlags {
   seeds: number;
   steps?: number;
   distillSteps?: number;
+  latent?: number;
   ablations?: string[];
   curve?: number[];
   split: ScoredSplit;
@@ -52,6 +53,11 @@ export function registerLearn(experiment: Command): void {
     .option("--unlabelled <dir...>", "further folders of tables that distillation reads without labels", [])
     .option("--seeds <n>", "repetitions; more can be added later", number, 3)
     .option("--steps <n>", "steps of the model on labels alone", number)
+    .option(
+      "--latent <n>",
+      "dimensions of a latent space that the n-gram and stacked specialists read too: for data of names, with few columns",
+      number,
+    )
     .option("--distill-steps <n>", "steps of the distilled model", number)
     .option(
       "--ablations <name,…>",
@@ -118,12 +124,13 @@ function otherSource({ data, task, other }: LearnFlags): DataSource | undefined 
 }
 
 function planOf(
-  { steps, distillSteps, ablations, curve }: LearnFlags,
+  { steps, distillSteps, latent, ablations, curve }: LearnFlags,
   quick: boolean,
   withOther: boolean,
 ): LearnPlan {
   const plan = learnPlan(quick);
-  const { properties: _, ...without } = plan.specialists;
+  const specialists = latent === undefined ? plan.specialists : withLatent(plan.specialists, latent);
+  const { properties: _, ...without } = specialists;
   const nameOf = (name: string) => name.replaceAll(",", "");
   const unknown = ablations?.find((name) => !plan.ablations.some((each) => nameOf(each.name) === name));
   if (unknown !== undefined) {
@@ -134,12 +141,20 @@ function planOf(
     ...plan,
     train: { ...plan.train, ...defined({ steps }) },
     distill: { ...plan.distill, ...defined({ steps: distillSteps }) },
-    specialists: withOther ? plan.specialists : without,
+    specialists: withOther ? specialists : without,
     ablations: plan.ablations.filter(
       ({ name, also }) => (withOther || !also) && (ablations?.includes(nameOf(name)) ?? true),
     ),
     ...defined({ curve }),
   };
+}
+
+function withLatent(specialists: LearnPlan["specialists"], latent: number): LearnPlan["specialists"] {
+  const changed = ["ngram", "stacked"].map((name) => {
+    const { kind, options } = specialists[name]!;
+    return [name, { kind, options: { ...options, latent } }] as const;
+  });
+  return { ...specialists, ...Object.fromEntries(changed) };
 }
 
 function counts(text: string): number[] {

@@ -1,5 +1,6 @@
 import type { Column, ColumnRef, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
+import { LatentSpace } from "./latentSpace.js";
 import type { Extractor } from "./linearSpecialist.js";
 import { countNgrams, type NgramCounts, type NgramOptions } from "./ngrams.js";
 import { besides, type SparseRows, scaled } from "./sparse.js";
@@ -12,9 +13,14 @@ export interface FeatureOptions extends NgramOptions {
   context: boolean;
   /** Length of a row's second block; the first has length 1. */
   contextWeight: number;
+  /** Dimensions of the latent space whose block follows, of length 1; 0, and absent in what older versions stored: none. */
+  latent?: number;
 }
 
-/** TF-IDF of the n-grams of a column and, as a block of its own, of the other columns of its table taken together. */
+/**
+ * TF-IDF of the n-grams of a column and, as a block of its own, of the other columns of its table taken together; then, where it is wanted, where
+ * these stand in a latent space.
+ */
 export class NgramFeatures implements Extractor {
   readonly kind = "ngram";
   private readonly counted = new WeakMap<Column, NgramCounts>();
@@ -25,13 +31,15 @@ export class NgramFeatures implements Extractor {
     readonly options: FeatureOptions,
     readonly own: TfIdf,
     readonly context: TfIdf | null,
+    private readonly latent: LatentSpace | null = null,
   ) {}
 
-  /** Learns which n-grams occur and how often. @throws AegirError ERR_CONFIG */
-  static fit(
+  /** Learns which n-grams occur and how often, and which occur together. @throws AegirError ERR_CONFIG, ERR_ABORTED */
+  static async fit(
     refs: readonly ColumnRef[],
     options: FeatureOptions,
-  ): { features: NgramFeatures; rows: SparseRows } {
+    signal?: AbortSignal,
+  ): Promise<{ features: NgramFeatures; rows: SparseRows }> {
     if (options.minN > options.maxN) {
       throw new AegirError(
         "ERR_CONFIG",
@@ -42,18 +50,22 @@ export class NgramFeatures implements Extractor {
     const own = counter.ownCounts(refs);
     const context = options.context ? counter.contextCounts(refs) : null;
     const { buckets, minDf } = options;
-    const features = new NgramFeatures(
-      options,
-      TfIdf.fit(own, buckets, minDf),
-      context && TfIdf.fit(context, buckets, minDf),
-    );
-    return { features, rows: features.rowsOf(own, context) };
+    const blocks = [TfIdf.fit(own, buckets, minDf), context && TfIdf.fit(context, buckets, minDf)] as const;
+    const features = new NgramFeatures(options, ...blocks);
+    const rows = features.rowsOf(own, context);
+    if (!options.latent) return { features, rows };
+    const latent = await LatentSpace.fit(rows, options.latent, signal);
+    return {
+      features: new NgramFeatures(options, ...blocks, latent),
+      rows: besides([rows, latent.transform(rows)]),
+    };
   }
 
   tensors(): Record<string, Int32Array | Float32Array> {
-    const { own, context } = this;
+    const { own, context, latent } = this;
     const second = context && { "context.buckets": context.buckets, "context.idf": context.idf };
-    return { "own.buckets": own.buckets, "own.idf": own.idf, ...second };
+    const third = latent && { "latent.basis": latent.basis };
+    return { "own.buckets": own.buckets, "own.idf": own.idf, ...second, ...third };
   }
 
   /** @param take a tensor of `tensors` by name */
@@ -64,11 +76,19 @@ export class NgramFeatures implements Extractor {
         take(`${name}.buckets`) as Int32Array,
         take(`${name}.idf`) as Float32Array,
       );
-    return new NgramFeatures(options, block("own"), options.context ? block("context") : null);
+    const plain = new NgramFeatures(options, block("own"), options.context ? block("context") : null);
+    if (!options.latent) return plain;
+    const basis = take("latent.basis") as Float32Array;
+    return new NgramFeatures(
+      options,
+      plain.own,
+      plain.context,
+      LatentSpace.restore(plain.columns, options.latent, basis),
+    );
   }
 
   get columns(): number {
-    return this.own.columns + (this.context?.columns ?? 0);
+    return this.own.columns + (this.context?.columns ?? 0) + (this.latent?.dimensions ?? 0);
   }
 
   transform(refs: readonly ColumnRef[]): SparseRows {
@@ -77,8 +97,11 @@ export class NgramFeatures implements Extractor {
 
   private rowsOf(own: NgramCounts[], context: NgramCounts[] | null): SparseRows {
     const first = this.own.transform(own);
-    if (!this.context) return first;
-    return besides([first, scaled(this.context.transform(context!), this.options.contextWeight)]);
+    const { contextWeight } = this.options;
+    const both = this.context
+      ? besides([first, scaled(this.context.transform(context!), contextWeight)])
+      : first;
+    return this.latent ? besides([both, this.latent.transform(both)]) : both;
   }
 
   private ownCounts(refs: readonly ColumnRef[]): NgramCounts[] {

@@ -15,6 +15,12 @@ export const ngramSpecialistOptions = z.strictObject({
     .positive()
     .default(0.5)
     .describe("length of the features of the other columns, the column's own being 1"),
+  latent: z
+    .int()
+    .min(0)
+    .max(1000)
+    .default(0)
+    .describe("read the n-grams' place in a latent space of as many dimensions too; 0: not"),
   ...linearSettings.shape,
 });
 export type NgramSpecialistOptions = z.input<typeof ngramSpecialistOptions>;
@@ -30,6 +36,7 @@ export async function trainNgramSpecialist(
 ): Promise<LinearSpecialist> {
   const { id = "ngram", ...given } = options;
   const settings = parseOptions("NgramSpecialist options", ngramSpecialistOptions, given);
-  const { features, rows } = NgramFeatures.fit(data.train as readonly ColumnRef[], settings);
+  const refs: readonly ColumnRef[] = data.train;
+  const { features, rows } = await NgramFeatures.fit(refs, settings, running.signal);
   return trainLinear(id, features, rows, data, settings, running);
 }

@@ -40,8 +40,8 @@ export const stackedSpecialistOptions = z.strictObject({
 export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;
 
 /** Over an n-gram specialist's options: words by themselves and with the next, and what text looks like. */
-const WORDS = { unit: "words", minN: 1, maxN: 2, context: false } as const;
-const SHAPES = { unit: "shapes", minN: 1, maxN: 5, words: false, context: false } as const;
+const WORDS = { unit: "words", minN: 1, maxN: 2, context: false, latent: 0 } as const;
+const SHAPES = { unit: "shapes", minN: 1, maxN: 5, words: false, context: false, latent: 0 } as const;
 
 /** Labelled columns of another task, on tables of other sites than those that are judged by. */
 export interface OtherTask {
@@ -87,17 +87,18 @@ export async function trainStackedSpecialist(
       // Of a single site nothing is left.
       const columns = without.length > 0 ? without : train;
       const first = { train: columns, labels: labels ?? labelsOf(train) };
-      const plain = { ...ngram, context, folds: 0, tau: 0 };
+      const plain = { ...ngram, context, latent: 0, folds: 0, tau: 0 };
       models.push(await trainNgramSpecialist(first, plain, { signal: running.signal }));
       progress();
     }
     readers.push(new FoldedReader(models, foldOf));
   }
-  const ngramsOf = (options: object) => NgramFeatures.fit(data.train, { ...ngram, ...options }).features;
+  const ngramsOf = async (options: object) =>
+    (await NgramFeatures.fit(data.train, { ...ngram, ...options }, running.signal)).features;
   const parts = {
-    ngrams: ngramsOf({}),
-    words: wordPairs ? ngramsOf(WORDS) : null,
-    shapes: withShapes ? ngramsOf(SHAPES) : null,
+    ngrams: await ngramsOf({}),
+    words: wordPairs ? await ngramsOf(WORDS) : null,
+    shapes: withShapes ? await ngramsOf(SHAPES) : null,
     formats: withFormats ? FormatFeatures.fit(data.train) : null,
     readerLength,
     places,

@@ -1,8 +1,12 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { Random } from "../../lib/data/random.js";
 import type { Dataset } from "../../lib/data/types.js";
 import { labelledRefs, scoresOf, trainStackedSpecialist } from "../../lib/specialists/index.js";
 import type { StackedFeatures } from "../../lib/specialists/stackedFeatures.js";
+import { loadRun } from "../../lib/train/loadRun.js";
 import { trainSpecialist } from "../../lib/train/specialistRun.js";
 import { expectError } from "../swarm/support.js";
 import { tinyDataset } from "../train/support.js";
@@ -171,6 +175,38 @@ describe("a stacked specialist", () => {
       for (const [k, value] of expected.entries()) expect(blocks[column]![k]).toBeCloseTo(value, 5);
     }
     expect(blocks[4]!.slice(2)).toEqual([0, 0]);
+  });
+
+  it("reads n-grams' place in a latent space behind them, and as it was stored", async () => {
+    const { cta } = twoTasks();
+    const options = {
+      latent: 3,
+      readOwn: false,
+      wordPairs: false,
+      shapes: false,
+      formats: false,
+      places: false,
+    };
+    const dir = await mkdtemp(join(tmpdir(), "aegir-latent-"));
+    try {
+      const out = join(dir, "run");
+      const trained = await trainSpecialist({ kind: "stacked", dataset: cta, options, out });
+      const refs = labelledRefs(cta, "test");
+      const rows = trained.extractor.transform(refs);
+      const { ngrams } = (trained.extractor as StackedFeatures).parts;
+      expect(rows.columns).toBe(ngrams.columns);
+      for (let row = 0; row < rows.rows; row++) {
+        const [from, to] = [rows.starts[row]!, rows.starts[row + 1]!];
+        const latent = [...rows.values.slice(from, to)].filter(
+          (_, k) => rows.indices[from + k]! >= rows.columns - 3,
+        );
+        expect(Math.hypot(...latent)).toBeCloseTo(1, 5);
+      }
+      using run = await loadRun(out);
+      expect(run.specialist!.extractor.transform(refs)).toEqual(rows);
+    } finally {
+      await rm(dir, { recursive: true });
+    }
   });
 
   it("ends with one model a task that reads all columns, and two blocks of features for each", async () => {

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
+import { AegirError } from "../errors.js";
 import type { AnnotatorOptions, ArchLayout } from "../model/index.js";
 import { defined } from "../train/defined.js";
 
@@ -68,32 +69,38 @@ export function modelFrom(options: {
   pooling?: AnnotatorOptions["pooling"];
   poolNorm?: boolean;
 }): Omit<AnnotatorOptions, "labels" | "numLabels"> | undefined {
-  const { preset, layout, dModel, headSize, channelMixRatio, ngrams, ngramWidth: width, pooling } = options;
-  const {
-    ngramSizes: sizes,
-    ngramLowercase: lowercase,
-    ngramShapes: shapes,
-    columns,
-    columnHeads: heads,
-    columnPositions: positions,
-    factorLabels,
-    poolNorm,
-  } = options;
+  const { preset, layout, dModel, headSize, channelMixRatio, factorLabels, pooling, poolNorm } = options;
+  const { ngrams, ngramWidth, ngramSizes, ngramLowercase, ngramShapes } = options;
+  const ofNgrams = defined({
+    width: ngramWidth,
+    sizes: ngramSizes,
+    lowercase: ngramLowercase,
+    shapes: ngramShapes,
+  });
+  const ofColumns = defined({ heads: options.columnHeads, positions: options.columnPositions });
+  checkMainOption("--ngrams", ngrams !== undefined, "ngram", ofNgrams);
+  checkMainOption("--columns", options.columns !== undefined, "column", ofColumns);
   const given = defined({
     preset,
     archLayout: layout,
     dModel: dModel?.length === 1 ? dModel[0] : dModel,
     headSize,
     channelMixRatio,
-    ngrams:
-      ngrams === undefined ? undefined : { buckets: ngrams, ...defined({ width, sizes, lowercase, shapes }) },
-    columns: columns ? defined({ heads, positions }) : undefined,
+    ngrams: ngrams === undefined ? undefined : { buckets: ngrams, ...ofNgrams },
+    columns: options.columns ? ofColumns : undefined,
     factorLabels,
     pooling,
     poolNorm,
   });
   if (Object.keys(given).length === 0) return undefined;
   return layout === undefined ? { preset: "tiny", ...given } : given;
+}
+
+/** Options of a part say nothing without the option that has the part. @throws AegirError ERR_CONFIG */
+function checkMainOption(main: string, isGiven: boolean, prefix: string, ofPart: object): void {
+  const [first] = Object.keys(ofPart);
+  if (isGiven || first === undefined) return;
+  throw new AegirError("ERR_CONFIG", `--${prefix}-${first}: was given without ${main}; give ${main} too`);
 }
 
 export function number(text: string): number {

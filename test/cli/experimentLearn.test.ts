@@ -30,6 +30,9 @@ test("experiment learn reports, and adds what is asked for later", async () => {
   const other = await aegir([...small, "--steps", "3"], dir.path);
   expect(other.code).toBe(1);
   expect(other.stderr).toContain("options.recipe.train.steps is 12 there, 3 here");
+  const latent = await aegir([...small, "--latent", "5"], dir.path);
+  expect(latent.code).toBe(1);
+  expect(latent.stderr).toMatch(/options\.recipe\.specialists\.\w+\.options/);
 }, 120_000);
 
 test("bad input of experiment learn is one line that says what to do", async () => {

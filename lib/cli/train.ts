@@ -416,7 +416,10 @@ type CommonRun = Pick<
   "dataset" | "dataSource" | "model" | "serialise" | "out" | "resume" | "signal" | "onProgress"
 >;
 
+/** @throws AegirError ERR_CONFIG */
 function serialiseFrom(flags: TrainFlags) {
+  if (flags.sharedColumns && !flags.columns && !flags.resume)
+    throw new AegirError("ERR_CONFIG", "--shared-columns: was given without --columns; give --columns too");
   const { maxTokens, maxContext, targetCells, contextCells, cellBytes, contextCellBytes, headers } = flags;
   return defined({
     maxTokens,

@@ -273,12 +273,17 @@ function resolveBackbone(
     ...(given.dIntermediate ? { dIntermediate: spread("dIntermediate", given.dIntermediate, depth) } : {}),
     downsample: depth === 1 ? [] : spread("downsample", given.downsample, depth - 1),
     init: given.init ?? init,
-    ...(given.ngrams ? { ngrams: given.ngrams } : {}),
+    ...(given.ngrams ? { ngrams: resolvedNgrams(given.ngrams) } : {}),
     vocabSize: given.vocabSize,
     numRoles: given.numRoles,
     dtype: given.dtype,
     ...(given.precision === "bf16" ? { precision: given.precision } : {}),
   };
+}
+
+/** What is off is left out, as in runs of versions that did not know it. */
+function resolvedNgrams({ lowercase, shapes, ...table }: z.output<typeof ngramSchema>): NgramConfig {
+  return { ...table, ...(lowercase ? { lowercase } : {}), ...(shapes ? { shapes } : {}) };
 }
 
 function checkWidths(dModel: number[]): void {

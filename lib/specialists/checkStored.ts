@@ -7,6 +7,7 @@ export function checkStored(holds: boolean, what: string): void {
 
 /** @throws AegirError ERR_CHECKPOINT unless whole numbers ascend within [0, end) */
 export function checkAscending(values: ArrayLike<number>, end: number, what: string): void {
+  checkStored(values instanceof Int32Array, `${what} of another type than whole numbers of 32 bits`);
   let former = -1;
   for (let i = 0; i < values.length; i++) {
     checkStored(values[i]! > former && values[i]! < end, `${what}, expected ascending numbers below ${end}`);
@@ -16,6 +17,7 @@ export function checkAscending(values: ArrayLike<number>, end: number, what: str
 
 /** @throws AegirError ERR_CHECKPOINT unless there are `length` finite numbers */
 export function checkNumbers(values: ArrayLike<number>, length: number, what: string): void {
+  checkStored(values instanceof Float32Array, `${what} of another type than f32`);
   checkStored(values.length === length, `${what} of ${values.length} values, expected ${length}`);
   for (let i = 0; i < length; i++)
     checkStored(Number.isFinite(values[i]), `${what}, expected finite numbers`);

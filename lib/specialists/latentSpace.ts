@@ -8,6 +8,8 @@ import { SparseBuilder, type SparseRows, timesDense, transposedTimesDense } from
 const ITERATIONS = 6;
 /** A direction that keeps less than this of its square beside those before it is one of theirs. */
 const SMALLEST_PART = 1e-10;
+/** Of a row's length: what of it lies in the span by rounding alone. */
+const ROUNDING = 1e-6;
 
 /**
  * Latent semantic analysis (Deerwester et al. 1990): the span of the first right singular vectors of training rows X. Features that occur together
@@ -23,25 +25,27 @@ export class LatentSpace {
   /** By orthogonal iteration from random directions (Halko, Martinsson and Tropp 2011, algorithm 4.4). @throws AegirError ERR_ABORTED */
   static async fit(x: SparseRows, dimensions: number, signal?: AbortSignal): Promise<LatentSpace> {
     const random = new Random(0, "latent space");
-    let span: Float64Array = Float64Array.from({ length: x.rows * dimensions }, () => random.gaussian());
-    for (let i = 0; i < ITERATIONS; i++) {
+    const turn = async (step: number) => {
       await setImmediate();
       if (signal?.aborted)
         throw new AegirError(
           "ERR_ABORTED",
-          `latent space: interrupted after ${i} of ${ITERATIONS} iterations`,
+          `latent space: interrupted after ${step} of ${ITERATIONS} iterations`,
         );
-      const next = timesDense(
-        x,
-        transposedTimesDense(x, span, dimensions),
-        dimensions,
-        new Float64Array(span.length),
-      );
-      span = whitened(next, products(next, dimensions), dimensions);
+    };
+    const again = (span: Float64Array) =>
+      timesDense(x, transposedTimesDense(x, span, dimensions), dimensions, new Float64Array(span.length));
+    let span: Float64Array = Float64Array.from({ length: x.rows * dimensions }, () => random.gaussian());
+    for (let i = 0; i < ITERATIONS; i++) {
+      await turn(i);
+      const next = again(span);
+      span = whitened(next, products(next, next, dimensions), dimensions);
     }
-    const image = transposedTimesDense(x, span, dimensions);
-    const basis = whitened(image, products(image, dimensions), dimensions);
-    return new LatentSpace(dimensions, Float32Array.from(basis));
+    await turn(ITERATIONS);
+    // V = Xᵀ U L^(-T) has orthonormal columns where Uᵀ X Xᵀ U = L Lᵀ.
+    const directions = whitened(span, products(span, again(span), dimensions), dimensions);
+    await turn(ITERATIONS);
+    return new LatentSpace(dimensions, Float32Array.from(transposedTimesDense(x, directions, dimensions)));
   }
 
   /** @throws AegirError ERR_CHECKPOINT */
@@ -58,27 +62,30 @@ export class LatentSpace {
     for (let row = 0; row < x.rows; row++) {
       const values = at.subarray(row * dimensions, (row + 1) * dimensions);
       const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-      if (length > 0) for (const [k, value] of values.entries()) builder.push(k, value / length);
+      const own = x.values.subarray(x.starts[row]!, x.starts[row + 1]!);
+      const whole = Math.sqrt(own.reduce((sum, value) => sum + value * value, 0));
+      if (length > ROUNDING * whole)
+        for (const [k, value] of values.entries()) builder.push(k, value / length);
       builder.endRow();
     }
     return builder.build();
   }
 }
 
-/** Yᵀ Y (width, width) of Y (rows, width), row-major; its lower half. */
-function products(y: Float64Array, width: number): Float64Array {
+/** Yᵀ Z (width, width) of Y and Z (rows, width), row-major; its lower half. */
+function products(y: Float64Array, z: Float64Array, width: number): Float64Array {
   const sums = new Float64Array(width * width);
   for (let start = 0; start < y.length; start += width) {
     for (let i = 0; i < width; i++) {
       const value = y[start + i]!;
       if (value === 0) continue;
-      for (let j = 0; j <= i; j++) sums[i * width + j]! += value * y[start + j]!;
+      for (let j = 0; j <= i; j++) sums[i * width + j]! += value * z[start + j]!;
     }
   }
   return sums;
 }
 
-/** Y L^(-T), its columns orthonormal, of Y (rows, width) and Yᵀ Y = L Lᵀ; columns that hang on those before them become zero. */
+/** Y L^(-T) of Y (rows, width) and L Lᵀ, given by its lower half; columns that hang on those before them become zero. */
 function whitened(y: Float64Array, gram: Float64Array, width: number): Float64Array {
   const factor = cholesky(gram, width);
   const out = new Float64Array(y.length);

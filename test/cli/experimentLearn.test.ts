@@ -39,6 +39,10 @@ test("bad input of experiment learn is one line that says what to do", async () 
   await using dir = await folder();
   const cases: [args: string[], message: string][] = [
     [["--ablations", "no tables"], "no change is called 'no tables'; they are no context columns"],
+    [["--latent", "2.5"], "experiment learn: specialists.ngram.latent"],
+    [["--latent", "1001"], "experiment learn: specialists.ngram.latent"],
+    [["--steps", "-1"], "experiment learn: train.steps"],
+    [["--distill-steps", "0"], "experiment learn: distill.steps"],
     [["--curve", "3"], "curve: expected"],
     [["--curve", "many"], "expected a number"],
     [["--data", "nowhere"], "nowhere: no such folder"],

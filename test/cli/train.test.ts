@@ -167,6 +167,7 @@ describe("train, evaluate, annotate", () => {
     for (const [args, message] of [
       [[...train, "new", "--ngrams", "0"], "ERR_CONFIG]: model options.ngrams.buckets"],
       [[...train, "new", "--ngram-shapes"], "ERR_CONFIG]: --ngram-shapes: was given without --ngrams"],
+      [[...train, "new", "--shared-columns"], "ERR_CONFIG]: --shared-columns: was given without --columns"],
       [[...train, "new", "--column-heads", "2"], "ERR_CONFIG]: --column-heads: was given without --columns"],
       [[...train, "new", "--head-size", "0"], "ERR_CONFIG]: model options.headSize"],
       [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],

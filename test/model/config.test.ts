@@ -4,6 +4,15 @@ import { type ArchLayout, parseLayout } from "../../lib/model/layout.js";
 
 const flat = { archLayout: ["w2"], dModel: 64 };
 
+it("leaves out what n-grams do not have, so that a run of before is the same model", () => {
+  const ngramsOf = (ngrams: object) =>
+    resolveAnnotator({ ...flat, labels: ["a", "b"], ngrams: { buckets: 64, ...ngrams } }).ngrams;
+  const before = { sizes: [2, 3, 4, 5, 6], buckets: 64, width: 48 };
+  expect(ngramsOf({})).toEqual(before);
+  expect(ngramsOf({ lowercase: false, shapes: false })).toEqual(before);
+  expect(ngramsOf({ lowercase: true, shapes: true })).toEqual({ ...before, lowercase: true, shapes: true });
+});
+
 describe("layouts", () => {
   it("nested lists become stages, outermost first", () => {
     const stages = parseLayout(["w2", ["w1", ["w1W2"], "W1"], "w1"]);

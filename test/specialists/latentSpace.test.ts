@@ -105,6 +105,16 @@ describe(`latent space, seed ${seed}`, () => {
     expect(unknown).toEqual([0, 0]);
   });
 
+  it("leaves rows at zero that share nothing with its directions but rounding", async () => {
+    const { values } = rowsOf([5, 4, 3], 40, 20);
+    // Three weak rows of other features, which three dimensions have no room for.
+    const weak = gaussians(3).map((_, i) => Array.from({ length: 24 }, (__, f) => (f === 20 + i ? 0.01 : 0)));
+    const x = sparse([...values.map((row) => [...row, 0, 0, 0, 0]), ...weak]);
+    const placed = dense((await LatentSpace.fit(x, 3)).transform(x));
+    for (const row of placed.slice(40)) expect(row).toEqual([0, 0, 0]);
+    for (const row of placed.slice(0, 40)) expect(Math.hypot(...row)).toBeCloseTo(1, 5);
+  });
+
   it("stops where it is told to", async () => {
     const stopped = LatentSpace.fit(sparse([[1, 2]]), 1, AbortSignal.abort());
     await expect(stopped).rejects.toThrow(expectError("ERR_ABORTED", /^latent space: interrupted/));

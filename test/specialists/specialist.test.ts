@@ -180,7 +180,14 @@ describe("errors", () => {
     const best = join(out, "best");
     const floats = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
     const whole = (...values: bigint[]) => new Uint8Array(BigInt64Array.from(values).buffer);
-    const cases: [string, (tensor: { data: Uint8Array; shape: number[] }) => void, RegExp][] = [
+    type Stored = { data: Uint8Array; shape: number[]; dtype: string };
+    const count = ({ shape }: Stored) => shape.reduce((a, b) => a * b);
+    const asWhole = (t: Stored) => Object.assign(t, { dtype: "i64", data: new Uint8Array(8 * count(t)) });
+    const asReal = (t: Stored) => Object.assign(t, { dtype: "f32", data: new Uint8Array(4 * count(t)) });
+    const cases: [string, (tensor: Stored) => void, RegExp][] = [
+      ["weight", asWhole, /weights of another type than f32/],
+      ["features.ngrams.own.idf", asWhole, /idf\) of another type than f32/],
+      ["features.ngrams.own.buckets", asReal, /buckets of n-grams of another type than whole numbers/],
       [
         "logPrior",
         (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),

@@ -1,5 +1,10 @@
+import { z } from "zod";
+import { parseOptions } from "../../config.js";
 import { AegirError } from "../../errors.js";
+import { SPECIALIST_KINDS } from "../../specialists/index.js";
 import type { DataSource } from "../../train/dataSource.js";
+import { distillOptions } from "../../train/distill.js";
+import { supervisedOptions } from "../../train/supervisedOptions.js";
 import type { CellRecord } from "../cells.js";
 import { Datasets } from "../datasets.js";
 import { openExperiment } from "../folder.js";
@@ -31,6 +36,18 @@ export interface LearnResults {
   records: ReadonlyMap<string, CellRecord>;
 }
 
+/** What a long part would refuse is refused before anything is written. @throws AegirError ERR_CONFIG */
+function checkPlan({ train, distill, specialists, ngrams }: LearnPlan): void {
+  parseOptions("experiment learn: train", supervisedOptions, train);
+  const ofDistilled = z.strictObject({ ...supervisedOptions.shape, ...distillOptions.shape });
+  parseOptions("experiment learn: distill", ofDistilled, { ...train, ...distill });
+  for (const [name, { kind, options }] of Object.entries(specialists))
+    parseOptions(`experiment learn: specialists.${name}`, SPECIALIST_KINDS[kind].options, {
+      ...(kind === "format" ? {} : ngrams),
+      ...options,
+    });
+}
+
 /**
  * Baselines, the single model on labels alone and distilled, ensembles, ablations and the learning curve; or finds them done. A folder may
  * get more seeds, ablations, points of the curve, and the other split, later: nothing is trained again.
@@ -40,6 +57,7 @@ export async function runLearnExperiment(experiment: LearnExperiment): Promise<L
   const { seeds, source, other: otherSource, unlabelled: more = [], split, plan, out } = experiment;
   if (!(Number.isInteger(seeds) && seeds >= 1))
     throw new AegirError("ERR_CONFIG", `seeds: expected a whole number from 1, got ${seeds}`);
+  checkPlan(plan);
   // Opened before the folder is made: data that cannot be read leave nothing behind.
   const datasets = new Datasets();
   const dataset = await datasets.get(source);

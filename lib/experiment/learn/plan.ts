@@ -205,7 +205,7 @@ export function learnPlan(quick: boolean): LearnPlan {
   if (quick) return quickPlan();
   return {
     ...RECIPE,
-    // Longer is no better: by then nothing is left to learn from 3303 columns.
+    // Two CPU-minutes.
     train: { ...TRAIN, steps: 600 },
     distill: {
       steps: 2000,

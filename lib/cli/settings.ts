@@ -78,8 +78,8 @@ export function modelFrom(options: {
     shapes: ngramShapes,
   });
   const ofColumns = defined({ heads: options.columnHeads, positions: options.columnPositions });
-  checkMainOption("--ngrams", ngrams !== undefined, "ngram", ofNgrams);
-  checkMainOption("--columns", options.columns !== undefined, "column", ofColumns);
+  checkMainOption("--ngrams", ngrams !== undefined, optionNames("ngram", ofNgrams));
+  checkMainOption("--columns", options.columns !== undefined, optionNames("column", ofColumns));
   const given = defined({
     preset,
     archLayout: layout,
@@ -96,11 +96,15 @@ export function modelFrom(options: {
   return layout === undefined ? { preset: "tiny", ...given } : given;
 }
 
-/** Options of a part say nothing without the option that has the part. @throws AegirError ERR_CONFIG */
-function checkMainOption(main: string, isGiven: boolean, prefix: string, ofPart: object): void {
-  const [first] = Object.keys(ofPart);
+function optionNames(prefix: string, given: object): string[] {
+  return Object.keys(given).map((name) => `--${prefix}-${name}`);
+}
+
+/** An option of a part says nothing without the option that has the part. @throws AegirError ERR_CONFIG for the first of `given` */
+export function checkMainOption(main: string, isGiven: boolean, given: readonly string[]): void {
+  const [first] = given;
   if (isGiven || first === undefined) return;
-  throw new AegirError("ERR_CONFIG", `--${prefix}-${first}: was given without ${main}; give ${main} too`);
+  throw new AegirError("ERR_CONFIG", `${first}: was given without ${main}; give ${main} too`);
 }
 
 export function number(text: string): number {

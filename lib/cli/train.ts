@@ -29,7 +29,14 @@ import { Scope } from "../train/tensors.js";
 import { addDataOptions, type DataFlags, sourceFrom } from "./dataOptions.js";
 import { withInterrupt } from "./interrupt.js";
 import { progressView } from "./progress.js";
-import { addModelOptions, addSettings, modelFrom, number, settingsFrom } from "./settings.js";
+import {
+  addModelOptions,
+  addSettings,
+  checkMainOption,
+  modelFrom,
+  number,
+  settingsFrom,
+} from "./settings.js";
 
 interface TrainFlags extends DataFlags {
   out: string;
@@ -418,8 +425,8 @@ type CommonRun = Pick<
 
 /** @throws AegirError ERR_CONFIG */
 function serialiseFrom(flags: TrainFlags) {
-  if (flags.sharedColumns && !flags.columns && !flags.resume)
-    throw new AegirError("ERR_CONFIG", "--shared-columns: was given without --columns; give --columns too");
+  const hasColumns = flags.columns === true || flags.resume === true;
+  checkMainOption("--columns", hasColumns, flags.sharedColumns ? ["--shared-columns"] : []);
   const { maxTokens, maxContext, targetCells, contextCells, cellBytes, contextCellBytes, headers } = flags;
   return defined({
     maxTokens,

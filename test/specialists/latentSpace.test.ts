@@ -1,22 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { Random } from "../../lib/data/random.js";
 import { LatentSpace } from "../../lib/specialists/latentSpace.js";
-import { SparseBuilder, type SparseRows } from "../../lib/specialists/sparse.js";
+import type { SparseRows } from "../../lib/specialists/sparse.js";
 import { testSeed } from "../rl/support.js";
 import { expectError } from "../swarm/support.js";
+import { sparse } from "./support.js";
 
 const seed = testSeed("latent space");
 const random = new Random(seed, "rows");
 const gaussians = (n: number) => Array.from({ length: n }, () => random.gaussian());
-
-function sparse(rows: readonly (readonly number[])[]): SparseRows {
-  const builder = new SparseBuilder(rows[0]!.length);
-  for (const row of rows) {
-    for (const [k, value] of row.entries()) if (value !== 0) builder.push(k, value);
-    builder.endRow();
-  }
-  return builder.build();
-}
 
 function dense(x: SparseRows): number[][] {
   return Array.from({ length: x.rows }, (_, row) => {

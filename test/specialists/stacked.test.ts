@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { Random } from "../../lib/data/random.js";
@@ -9,7 +7,7 @@ import type { StackedFeatures } from "../../lib/specialists/stackedFeatures.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { trainSpecialist } from "../../lib/train/specialistRun.js";
 import { expectError } from "../swarm/support.js";
-import { tinyDataset } from "../train/support.js";
+import { folder, tinyDataset } from "../train/support.js";
 import { table } from "./support.js";
 
 let dataset: Dataset;
@@ -187,26 +185,22 @@ describe("a stacked specialist", () => {
       formats: false,
       places: false,
     };
-    const dir = await mkdtemp(join(tmpdir(), "aegir-latent-"));
-    try {
-      const out = join(dir, "run");
-      const trained = await trainSpecialist({ kind: "stacked", dataset: cta, options, out });
-      const refs = labelledRefs(cta, "test");
-      const rows = trained.extractor.transform(refs);
-      const { ngrams } = (trained.extractor as StackedFeatures).parts;
-      expect(rows.columns).toBe(ngrams.columns);
-      for (let row = 0; row < rows.rows; row++) {
-        const [from, to] = [rows.starts[row]!, rows.starts[row + 1]!];
-        const latent = [...rows.values.slice(from, to)].filter(
-          (_, k) => rows.indices[from + k]! >= rows.columns - 3,
-        );
-        expect(Math.hypot(...latent)).toBeCloseTo(1, 5);
-      }
-      using run = await loadRun(out);
-      expect(run.specialist!.extractor.transform(refs)).toEqual(rows);
-    } finally {
-      await rm(dir, { recursive: true });
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    const trained = await trainSpecialist({ kind: "stacked", dataset: cta, options, out });
+    const refs = labelledRefs(cta, "test");
+    const rows = trained.extractor.transform(refs);
+    const { ngrams } = (trained.extractor as StackedFeatures).parts;
+    expect(rows.columns).toBe(ngrams.columns);
+    for (let row = 0; row < rows.rows; row++) {
+      const [from, to] = [rows.starts[row]!, rows.starts[row + 1]!];
+      const latent = [...rows.values.slice(from, to)].filter(
+        (_, k) => rows.indices[from + k]! >= rows.columns - 3,
+      );
+      expect(Math.hypot(...latent)).toBeCloseTo(1, 5);
     }
+    using run = await loadRun(out);
+    expect(run.specialist!.extractor.transform(refs)).toEqual(rows);
   });
 
   it("ends with one model a task that reads all columns, and two blocks of features for each", async () => {

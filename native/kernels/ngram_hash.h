@@ -52,31 +52,41 @@ struct NgramForm {
   }  // ids before a token that are read
 };
 
+// visit(first + index of the size, bucket) for every n-gram of letter(id) that ends at token t; `salt` tells
+// one kind of letters from another.
+template <class Letter, class Visit>
+void eachNgramOf(const Ids& ids, int64_t t, const std::vector<int64_t>& sizes, uint64_t buckets,
+                 uint64_t salt, int64_t first, const Letter& letter, const Visit& visit) {
+  constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
+  uint64_t hash = 0, power = 1;
+  int64_t read = 0;
+  for (size_t j = 0; j < sizes.size(); ++j) {
+    for (; read < sizes[j]; ++read, power *= hashBase) {
+      const int64_t id = ids.before(t, read);
+      if (id < 0) return;
+      hash += (static_cast<uint64_t>(letter(id)) + 1) * power;
+    }
+    const uint64_t mixed = mixBits(hash + (static_cast<uint64_t>(sizes[j]) + salt) * hashBase);
+    // A division takes as long as the rest of the hash.
+    const uint64_t bucket = (buckets & (buckets - 1)) == 0 ? mixed & (buckets - 1) : mixed % buckets;
+    visit(first + static_cast<int64_t>(j), static_cast<int64_t>(bucket));
+  }
+}
+
 // visit(number of the n-gram, bucket) for every n-gram that ends at token t: of ids, and behind them of
 // shapes.
 template <class Visit>
 void eachNgram(const Ids& ids, int64_t t, const NgramForm& form, uint64_t buckets, const Visit& visit) {
-  constexpr uint64_t hashBase = 0x9e3779b97f4a7c15;
   constexpr uint64_t shapeSalt = 32;
   const auto& sizes = form.sizes;
-  for (uint64_t shapes = 0; shapes < (form.shapes ? 2 : 1); ++shapes) {
-    uint64_t hash = 0, power = 1;
-    int64_t length = 0;
-    for (size_t j = 0; j < sizes.size(); ++j) {
-      for (; length < sizes[j]; ++length, power *= hashBase) {
-        const int64_t id = ids.before(t, length);
-        if (id < 0) break;
-        const int64_t read = shapes != 0 ? shapeOf(id) : form.lowercase ? lowercase(id) : id;
-        hash += (static_cast<uint64_t>(read) + 1) * power;
-      }
-      if (length < sizes[j]) break;
-      const uint64_t mixed =
-          mixBits(hash + (static_cast<uint64_t>(sizes[j]) + shapes * shapeSalt) * hashBase);
-      // A division takes as long as the rest of the hash.
-      const uint64_t bucket = (buckets & (buckets - 1)) == 0 ? mixed & (buckets - 1) : mixed % buckets;
-      visit(static_cast<int64_t>(shapes * sizes.size() + j), static_cast<int64_t>(bucket));
-    }
+  if (form.lowercase) {
+    eachNgramOf(ids, t, sizes, buckets, 0, 0, lowercase, visit);
+  } else {
+    eachNgramOf(
+        ids, t, sizes, buckets, 0, 0, [](int64_t id) { return id; }, visit);
   }
+  if (!form.shapes) return;
+  eachNgramOf(ids, t, sizes, buckets, shapeSalt, static_cast<int64_t>(sizes.size()), shapeOf, visit);
 }
 
 }  // namespace aegir::kernels

@@ -13,13 +13,17 @@ namespace aegir::kernels::AEGIR_ISA {
 template <class Real>
 using Mask = Vector<typename ExpConstants<Real>::Integer>;
 
-// As many doubles as a vector of Real has lanes: sums over more than a few vectors are kept in double.
-template <class Real>
-struct WideOf {
-  typedef double type __attribute__((vector_size(lanes<Real> * 8)));
+// As many numbers of another type as a vector of Real has lanes.
+template <class Number, class Real>
+struct AsManyOf {
+  typedef Number type __attribute__((vector_size(lanes<Real> * static_cast<int64_t>(sizeof(Number)))));
 };
+template <class Number, class Real>
+using AsMany = typename AsManyOf<Number, Real>::type;
+
+// Sums over more than a few vectors are kept in double.
 template <class Real>
-using Wide = typename WideOf<Real>::type;
+using Wide = AsMany<double, Real>;
 
 template <class Real>
 AEGIR_INLINE Wide<Real> widen(Vector<Real> x) {
@@ -40,12 +44,15 @@ AEGIR_INLINE int64_t countOf(Mask<Real> x) {
   return sum;
 }
 
+// Widened by factors of two, each an instruction: compilers take a conversion of bytes to wider integers
+// apart into one for every lane.
 template <class Real>
 AEGIR_INLINE Mask<Real> loadMask(const bool* from) {
-  typedef uint8_t Bytes __attribute__((vector_size(lanes<Real>)));
-  Bytes bytes;
+  AsMany<int8_t, Real> bytes;
   __builtin_memcpy(&bytes, from, sizeof bytes);
-  return __builtin_convertvector(bytes, Mask<Real>) != 0;
+  const auto shorts = __builtin_convertvector(bytes, AsMany<int16_t, Real>);
+  const auto ints = __builtin_convertvector(shorts, AsMany<int32_t, Real>);
+  return __builtin_convertvector(ints, Mask<Real>) != 0;
 }
 
 constexpr double maxLogRatio = 20;
@@ -68,6 +75,26 @@ AEGIR_INLINE Vector<Real> expMinusLinear(Vector<Real> x, Vector<Real> exp) {
   return near ? series : exp - Real(1) - x;
 }
 
+// ClipLossForm in the numbers of the loss. A local copy stays in registers: what is stored through a pointer
+// cannot be part of it.
+template <class Real>
+struct FormOf {
+  Real low, high, dual, logLow, logHigh, tau, klCoef;
+  bool maskPenalty;
+  int klForm;
+
+  AEGIR_INLINE explicit FormOf(const ClipLossForm& form)
+      : low(Real(form.low)),
+        high(Real(form.high)),
+        dual(Real(form.dual)),
+        logLow(Real(form.logLow)),
+        logHigh(Real(form.logHigh)),
+        tau(Real(form.tau)),
+        klCoef(Real(form.klCoef)),
+        maskPenalty(form.maskPenalty),
+        klForm(form.klForm) {}
+};
+
 template <class Real>
 struct Terms {
   Vector<Real> loss, grad;
@@ -76,9 +103,9 @@ struct Terms {
 
 template <class Real>
 AEGIR_INLINE Terms<Real> ppoTerms(Vector<Real> advantage, Vector<Real> ratio, Mask<Real> saturated,
-                                  const ClipLossForm& form) {
-  const Vector<Real> low = broadcast(Real(form.low)), high = broadcast(Real(form.high)),
-                     dual = broadcast(Real(form.dual)), none = {};
+                                  const FormOf<Real>& form) {
+  const Vector<Real> low = broadcast(form.low), high = broadcast(form.high), dual = broadcast(form.dual),
+                     none = {};
   Terms<Real> out;
   const Mask<Real> gain = advantage >= none;
   out.high = gain & (ratio > high);
@@ -92,17 +119,16 @@ AEGIR_INLINE Terms<Real> ppoTerms(Vector<Real> advantage, Vector<Real> ratio, Ma
 
 template <class Real>
 AEGIR_INLINE Terms<Real> k25Terms(Vector<Real> advantage, Vector<Real> logRatio, Vector<Real> ratio,
-                                  Mask<Real> saturated, const ClipLossForm& form) {
+                                  Mask<Real> saturated, const FormOf<Real>& form) {
   const Vector<Real> none = {};
   Terms<Real> out;
-  out.low = logRatio < Real(form.logLow);
-  out.high = logRatio > Real(form.logHigh);
+  out.low = logRatio < form.logLow;
+  out.high = logRatio > form.logHigh;
   out.dual = out.low & ~out.low;
   const Mask<Real> outside = out.low | out.high;
-  const Vector<Real> used =
-      out.low ? broadcast(Real(form.low)) : (out.high ? broadcast(Real(form.high)) : ratio);
-  const Vector<Real> slope = Real(2 * form.tau) * logRatio;
-  out.loss = -advantage * used + Real(form.tau) * logRatio * logRatio;
+  const Vector<Real> used = out.low ? broadcast(form.low) : (out.high ? broadcast(form.high) : ratio);
+  const Vector<Real> slope = Real(2) * form.tau * logRatio;
+  out.loss = -advantage * used + form.tau * logRatio * logRatio;
   out.grad = outside ? none : -advantage * ratio;
   out.grad += form.maskPenalty ? (outside ? none : slope) : slope;
   out.grad = saturated ? none : out.grad;
@@ -111,9 +137,8 @@ AEGIR_INLINE Terms<Real> k25Terms(Vector<Real> advantage, Vector<Real> logRatio,
 
 // d = logpRef - logp.
 template <class Real>
-AEGIR_INLINE void addKl(Terms<Real>& terms, Vector<Real> raw, const ClipLossForm& form) {
+AEGIR_INLINE void addKl(Terms<Real>& terms, Vector<Real> raw, const FormOf<Real>& form) {
   const Vector<Real> d = clampLogRatio<Real>(raw), none = {};
-  const Real coefficient = Real(form.klCoef);
   Vector<Real> value = -d, slope = broadcast(Real(1));
   if (form.klForm == 2) {
     value = Real(0.5) * d * d;
@@ -122,8 +147,8 @@ AEGIR_INLINE void addKl(Terms<Real>& terms, Vector<Real> raw, const ClipLossForm
     value = expMinusLinear<Real>(d, exponential<Real>(d));
     slope = -(value + d);
   }
-  terms.loss += coefficient * value;
-  terms.grad += d == raw ? coefficient * slope : none;
+  terms.loss += form.klCoef * value;
+  terms.grad += d == raw ? form.klCoef * slope : none;
 }
 
 // Vectors whose sums are kept in Real before they are widened: conversions cost more than the sums.
@@ -160,22 +185,23 @@ struct Totals {
 };
 
 // One vector of tokens from `i` on; lanes outside `valid` leave no trace.
-template <class Real>
-AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm& form, int64_t i,
+template <class Real, bool K25>
+AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const FormOf<Real>& form, int64_t i,
                             Mask<Real> valid, Chunk<Real>& sums) {
+  const Real scale = Real(run.scale);
   const Vector<Real> none = {}, logp = load(run.logp + i), raw = logp - load(run.logpOld + i);
   const Vector<Real> logRatio = clampLogRatio<Real>(raw), ratio = exponential<Real>(logRatio);
   Vector<Real> advantage = load(run.advantages + i);
   if (run.correction) advantage *= load(run.correction + i);
   const Mask<Real> saturated = logRatio != raw;
-  Terms<Real> terms = form.k25 ? k25Terms<Real>(advantage, logRatio, ratio, saturated, form)
-                               : ppoTerms<Real>(advantage, ratio, saturated, form);
+  Terms<Real> terms = K25 ? k25Terms<Real>(advantage, logRatio, ratio, saturated, form)
+                          : ppoTerms<Real>(advantage, ratio, saturated, form);
   if (form.klCoef != 0) addKl<Real>(terms, load(run.logpRef + i) - logp, form);
   if (run.weights) {
     terms.loss *= load(run.weights + i);
     terms.grad *= load(run.weights + i);
   }
-  if (run.grad) store(run.grad + i, valid ? Real(run.scale) * terms.grad : none);
+  if (run.grad) store(run.grad + i, valid ? scale * terms.grad : none);
   const Vector<Real> loss = valid ? terms.loss : none, counted = valid ? ratio : none;
   sums.loss += loss;
   sums.logRatio += valid ? logRatio : none;
@@ -224,8 +250,9 @@ struct Tail {
 };
 
 // Every vector of a run, the last one padded.
-template <class Real>
-AEGIR_INLINE void addRun(const ClipLossRun<Real>& run, const ClipLossForm& form, Totals<Real>& totals) {
+template <class Real, bool K25>
+AEGIR_INLINE void addRun(const ClipLossRun<Real>& given, const FormOf<Real>& form, Totals<Real>& totals) {
+  const ClipLossRun<Real> run = given;
   constexpr int64_t perChunk = vectorsPerChunk * lanes<Real>;
   const Mask<Real> all = Mask<Real>{} == 0;
   const int64_t whole = run.count - run.count % lanes<Real>;
@@ -233,7 +260,7 @@ AEGIR_INLINE void addRun(const ClipLossRun<Real>& run, const ClipLossForm& form,
     const int64_t end = begin + perChunk < whole ? begin + perChunk : whole;
     Chunk<Real> chunk;
     for (int64_t i = begin; i < end; i += lanes<Real>) {
-      addTokens<Real>(run, form, i, run.mask ? loadMask<Real>(run.mask + i) : all, chunk);
+      addTokens<Real, K25>(run, form, i, run.mask ? loadMask<Real>(run.mask + i) : all, chunk);
     }
     totals.add(chunk);
   }
@@ -241,30 +268,30 @@ AEGIR_INLINE void addRun(const ClipLossRun<Real>& run, const ClipLossForm& form,
   Tail<Real> tail;
   const ClipLossRun<Real> rest = tail.run(run, whole);
   Chunk<Real> chunk;
-  addTokens<Real>(rest, form, 0, loadMask<Real>(rest.mask), chunk);
+  addTokens<Real, K25>(rest, form, 0, loadMask<Real>(rest.mask), chunk);
   totals.add(chunk);
   if (run.grad) Tail<Real>::copy(tail.grad, run.grad + whole, 0, run.count - whole);
 }
 
 // The first token of a run whose loss is not finite, found by looking at each alone.
-template <class Real>
-int64_t firstBad(const ClipLossRun<Real>& run, const ClipLossForm& form) {
+template <class Real, bool K25>
+int64_t firstBad(const ClipLossRun<Real>& run, const FormOf<Real>& form) {
   for (int64_t i = 0; i < run.count; ++i) {
     Tail<Real> tail;
     ClipLossRun<Real> upToHere = run;
     upToHere.count = i + 1;
     const ClipLossRun<Real> one = tail.run(upToHere, i);
     Chunk<Real> chunk;
-    addTokens<Real>(one, form, 0, loadMask<Real>(one.mask), chunk);
+    addTokens<Real, K25>(one, form, 0, loadMask<Real>(one.mask), chunk);
     if (countOf<Real>(chunk.bad) > 0) return i;
   }
   return -1;
 }
 
-template <class Real>
-ClipLossSums runTokens(const ClipLossRun<Real>& run, const ClipLossForm& form) {
+template <class Real, bool K25>
+ClipLossSums sumsOf(const ClipLossRun<Real>& run, const FormOf<Real>& form) {
   Totals<Real> totals;
-  addRun<Real>(run, form, totals);
+  addRun<Real, K25>(run, form, totals);
   ClipLossSums sums;
   sums.loss = total<Real>(totals.loss);
   sums.valid = countOf<Real>(totals.valid);
@@ -279,8 +306,14 @@ ClipLossSums runTokens(const ClipLossRun<Real>& run, const ClipLossForm& form) {
   for (int64_t l = 0; l < lanes<Real>; ++l) {
     if (totals.maxAbs[l] > sums.maxAbsLogRatio) sums.maxAbsLogRatio = totals.maxAbs[l];
   }
-  sums.bad = countOf<Real>(totals.bad) > 0 ? firstBad<Real>(run, form) : -1;
+  sums.bad = countOf<Real>(totals.bad) > 0 ? firstBad<Real, K25>(run, form) : -1;
   return sums;
+}
+
+template <class Real>
+ClipLossSums runTokens(const ClipLossRun<Real>& run, const ClipLossForm& form) {
+  const FormOf<Real> here(form);
+  return form.k25 ? sumsOf<Real, true>(run, here) : sumsOf<Real, false>(run, here);
 }
 
 template <class Real>

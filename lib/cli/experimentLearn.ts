@@ -24,6 +24,7 @@ interface LearnFlags extends ExperimentFlags {
   steps?: number;
   distillSteps?: number;
   latent?: number;
+  headers?: boolean;
   ablations?: string[];
   curve?: number[];
   split: ScoredSplit;
@@ -58,6 +59,7 @@ export function registerLearn(experiment: Command): void {
       "dimensions of a latent space that the n-gram and stacked specialists read too: for data of names, with few columns",
       number,
     )
+    .option("--headers", "let every system read column headers, the baselines too")
     .option("--distill-steps <n>", "steps of the distilled model", number)
     .option(
       "--ablations <name,…>",
@@ -124,11 +126,11 @@ function otherSource({ data, task, other }: LearnFlags): DataSource | undefined 
 }
 
 function planOf(
-  { steps, distillSteps, latent, ablations, curve }: LearnFlags,
+  { steps, distillSteps, latent, headers = false, ablations, curve }: LearnFlags,
   quick: boolean,
   withOther: boolean,
 ): LearnPlan {
-  const plan = learnPlan(quick);
+  const plan = headers ? withHeaders(learnPlan(quick)) : learnPlan(quick);
   const specialists = latent === undefined ? plan.specialists : withLatent(plan.specialists, latent);
   const { properties: _, ...without } = specialists;
   const nameOf = (name: string) => name.replaceAll(",", "");
@@ -146,6 +148,16 @@ function planOf(
       ({ name, also }) => (withOther || !also) && (ablations?.includes(nameOf(name)) ?? true),
     ),
     ...defined({ curve }),
+  };
+}
+
+function withHeaders({ serialise, ngrams, swarm, ...plan }: LearnPlan): LearnPlan {
+  const { primary } = swarm;
+  return {
+    ...plan,
+    serialise: { ...serialise, headers: true },
+    ngrams: { ...ngrams, headers: true },
+    swarm: { ...swarm, primary: { ...primary, serialise: { ...primary.serialise, headers: true } } },
   };
 }
 

@@ -13,13 +13,22 @@ export interface FeatureOptions extends NgramOptions {
   context: boolean;
   /** Length of a row's second block; the first has length 1. */
   contextWeight: number;
+  /** The column's header as a block of length 1; absent in what older versions stored: not read. */
+  headers?: boolean;
   /** Dimensions of the latent space whose block follows, of length 1; 0, and absent in what older versions stored: none. */
   latent?: number;
 }
 
+/** Of a column, of the other columns of its table taken together, and of the column's header: vocabularies of their own; null: not read. */
+interface Blocks<Of> {
+  own: Of;
+  context: Of | null;
+  header: Of | null;
+}
+
 /**
- * TF-IDF of the n-grams of a column and, as a block of its own, of the other columns of its table taken together; then, where it is wanted, where
- * these stand in a latent space.
+ * TF-IDF of the n-grams of a column and, as blocks of their own where they are wanted, of the other columns of its table and of its header; then
+ * where these stand in a latent space.
  */
 export class NgramFeatures implements Extractor {
   readonly kind = "ngram";
@@ -29,8 +38,7 @@ export class NgramFeatures implements Extractor {
 
   constructor(
     readonly options: FeatureOptions,
-    readonly own: TfIdf,
-    readonly context: TfIdf | null,
+    private readonly blocks: Blocks<TfIdf>,
     private readonly latent: LatentSpace | null = null,
   ) {}
 
@@ -46,66 +54,81 @@ export class NgramFeatures implements Extractor {
         `minN (--min-n): was ${options.minN}, above maxN (--max-n) ${options.maxN}: there are no such n-grams; give the shortest first`,
       );
     }
-    const counter = new NgramFeatures(options, TfIdf.none, null);
-    const own = counter.ownCounts(refs);
-    const context = options.context ? counter.contextCounts(refs) : null;
-    const { buckets, minDf } = options;
-    const blocks = [TfIdf.fit(own, buckets, minDf), context && TfIdf.fit(context, buckets, minDf)] as const;
-    const features = new NgramFeatures(options, ...blocks);
-    const rows = features.rowsOf(own, context);
-    if (!options.latent) return { features, rows };
-    const latent = await LatentSpace.fit(rows, options.latent, signal);
+    const { buckets, minDf, latent: dimensions } = options;
+    if (options.headers) checkHeaders(refs);
+    const counts = new NgramFeatures(options, { own: TfIdf.none, context: null, header: null }).countsOfAll(
+      refs,
+    );
+    const learn = (of: NgramCounts[]) => TfIdf.fit(of, buckets, minDf);
+    const { own, context, header } = counts;
+    const blocks = { own: learn(own), context: context && learn(context), header: header && learn(header) };
+    const features = new NgramFeatures(options, blocks);
+    const rows = features.rowsOf(counts);
+    if (!dimensions) return { features, rows };
+    const latent = await LatentSpace.fit(rows, dimensions, signal);
     return {
-      features: new NgramFeatures(options, ...blocks, latent),
+      features: new NgramFeatures(options, blocks, latent),
       rows: besides([rows, latent.transform(rows)]),
     };
   }
 
   tensors(): Record<string, Int32Array | Float32Array> {
-    const { own, context, latent } = this;
-    const second = context && { "context.buckets": context.buckets, "context.idf": context.idf };
-    const third = latent && { "latent.basis": latent.basis };
-    return { "own.buckets": own.buckets, "own.idf": own.idf, ...second, ...third };
+    const tensors: Record<string, Int32Array | Float32Array> = {};
+    for (const [name, block] of Object.entries(this.blocks)) {
+      if (!block) continue;
+      tensors[`${name}.buckets`] = block.buckets;
+      tensors[`${name}.idf`] = block.idf;
+    }
+    if (this.latent) tensors["latent.basis"] = this.latent.basis;
+    return tensors;
   }
 
   /** @param take a tensor of `tensors` by name */
   static restore(options: FeatureOptions, take: (name: string) => Int32Array | Float32Array): NgramFeatures {
-    const block = (name: string) =>
+    const block = (name: keyof Blocks<TfIdf>) =>
       TfIdf.restore(
         options.buckets,
         take(`${name}.buckets`) as Int32Array,
         take(`${name}.idf`) as Float32Array,
       );
-    const plain = new NgramFeatures(options, block("own"), options.context ? block("context") : null);
+    const blocks = {
+      own: block("own"),
+      context: options.context ? block("context") : null,
+      header: options.headers ? block("header") : null,
+    };
+    const plain = new NgramFeatures(options, blocks);
     if (!options.latent) return plain;
     const basis = take("latent.basis") as Float32Array;
-    return new NgramFeatures(
-      options,
-      plain.own,
-      plain.context,
-      LatentSpace.restore(plain.columns, options.latent, basis),
-    );
+    return new NgramFeatures(options, blocks, LatentSpace.restore(plain.columns, options.latent, basis));
   }
 
   get columns(): number {
-    return this.own.columns + (this.context?.columns ?? 0) + (this.latent?.dimensions ?? 0);
+    const { own, context, header } = this.blocks;
+    return own.columns + (context?.columns ?? 0) + (header?.columns ?? 0) + (this.latent?.dimensions ?? 0);
   }
 
   transform(refs: readonly ColumnRef[]): SparseRows {
-    return this.rowsOf(this.ownCounts(refs), this.context && this.contextCounts(refs));
+    return this.rowsOf(this.countsOfAll(refs));
   }
 
-  private rowsOf(own: NgramCounts[], context: NgramCounts[] | null): SparseRows {
-    const first = this.own.transform(own);
-    const { contextWeight } = this.options;
-    const both = this.context
-      ? besides([first, scaled(this.context.transform(context!), contextWeight)])
-      : first;
-    return this.latent ? besides([both, this.latent.transform(both)]) : both;
+  private rowsOf(counts: Blocks<NgramCounts[]>): SparseRows {
+    const { own, context, header } = this.blocks;
+    const written = besides([
+      own.transform(counts.own),
+      ...(context ? [scaled(context.transform(counts.context!), this.options.contextWeight)] : []),
+      ...(header ? [header.transform(counts.header!)] : []),
+    ]);
+    return this.latent ? besides([written, this.latent.transform(written)]) : written;
   }
 
-  private ownCounts(refs: readonly ColumnRef[]): NgramCounts[] {
-    return refs.map(({ table, column }) => this.countsOf(table.columns[column]!));
+  private countsOfAll(refs: readonly ColumnRef[]): Blocks<NgramCounts[]> {
+    const { options } = this;
+    const columns = refs.map(({ table, column }) => table.columns[column]!);
+    return {
+      own: columns.map((column) => this.countsOf(column)),
+      context: options.context ? this.contextCounts(refs) : null,
+      header: options.headers ? columns.map(({ header }) => countNgrams([header ?? ""], options)) : null,
+    };
   }
 
   /** Of a table's columns together, less the target's own: a table is added up once, however many of its columns are targets. */
@@ -138,6 +161,20 @@ export class NgramFeatures implements Extractor {
     }
     return counts;
   }
+}
+
+/** Whether any of the columns has a header. */
+export function haveHeaders(refs: readonly ColumnRef[]): boolean {
+  return refs.some(({ table, column }) => Boolean(table.columns[column]!.header));
+}
+
+/** @throws AegirError ERR_DATA where none of the columns has a header */
+export function checkHeaders(refs: readonly ColumnRef[]): void {
+  if (haveHeaders(refs)) return;
+  throw new AegirError(
+    "ERR_DATA",
+    "headers (--headers): no training column has a header; leave the option out, or give tables with headers",
+  );
 }
 
 /** @param total by ascending bucket */

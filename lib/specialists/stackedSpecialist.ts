@@ -7,7 +7,7 @@ import { checkAscending, checkNumbers, checkStored } from "./checkStored.js";
 import { FormatFeatures } from "./formatFeatures.js";
 import { LinearSpecialist } from "./linearSpecialist.js";
 import { type LabelledRef, type LinearData, labelsOf, type Running, trainLinear } from "./linearTraining.js";
-import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
+import { type FeatureOptions, haveHeaders, NgramFeatures } from "./ngramFeatures.js";
 import { ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
 import { ReaderPairs } from "./readerPairs.js";
 import { type Reader, StackedFeatures, type StackedParts } from "./stackedFeatures.js";
@@ -40,8 +40,9 @@ export const stackedSpecialistOptions = z.strictObject({
 export type StackedSpecialistOptions = z.input<typeof stackedSpecialistOptions>;
 
 /** Over an n-gram specialist's options: words by themselves and with the next, and what text looks like. */
-const WORDS = { unit: "words", minN: 1, maxN: 2, context: false, latent: 0 } as const;
-const SHAPES = { unit: "shapes", minN: 1, maxN: 5, words: false, context: false, latent: 0 } as const;
+const OF_CELLS = { context: false, headers: false, latent: 0 } as const;
+const WORDS = { ...OF_CELLS, unit: "words", minN: 1, maxN: 2 } as const;
+const SHAPES = { ...OF_CELLS, unit: "shapes", minN: 1, maxN: 5, words: false } as const;
 
 /** Labelled columns of another task, on tables of other sites than those that are judged by. */
 export interface OtherTask {
@@ -87,7 +88,8 @@ export async function trainStackedSpecialist(
       // Of a single site nothing is left.
       const columns = without.length > 0 ? without : train;
       const first = { train: columns, labels: labels ?? labelsOf(train) };
-      const plain = { ...ngram, context, latent: 0, folds: 0, tau: 0 };
+      const headers = ngram.headers && haveHeaders(columns);
+      const plain = { ...ngram, context, headers, latent: 0, folds: 0, tau: 0 };
       models.push(await trainNgramSpecialist(first, plain, { signal: running.signal }));
       progress();
     }

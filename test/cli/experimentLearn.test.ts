@@ -33,6 +33,9 @@ test("experiment learn reports, and adds what is asked for later", async () => {
   const latent = await aegir([...small, "--latent", "5"], dir.path);
   expect(latent.code).toBe(1);
   expect(latent.stderr).toMatch(/options\.recipe\.specialists\.\w+\.options/);
+  const headers = await aegir([...small, "--headers"], dir.path);
+  expect(headers.code).toBe(1);
+  expect(headers.stderr).toContain("options.recipe.serialise.headers is absent there, true here");
 }, 120_000);
 
 test("bad input of experiment learn is one line that says what to do", async () => {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseOptions } from "../../config.js";
 import { AegirError } from "../../errors.js";
-import { SPECIALIST_KINDS } from "../../specialists/index.js";
+import { checkHeaders, labelledRefs, SPECIALIST_KINDS } from "../../specialists/index.js";
 import type { DataSource } from "../../train/dataSource.js";
 import { distillOptions } from "../../train/distill.js";
 import { supervisedOptions } from "../../train/supervisedOptions.js";
@@ -61,6 +61,7 @@ export async function runLearnExperiment(experiment: LearnExperiment): Promise<L
   // Opened before the folder is made: data that cannot be read leave nothing behind.
   const datasets = new Datasets();
   const dataset = await datasets.get(source);
+  if (plan.ngrams.headers) checkHeaders(labelledRefs(dataset, "train"));
   const other = otherSource ? await datasets.get(otherSource) : null;
   const unlabelled = [source, ...(otherSource ? [otherSource] : []), ...more];
   const cells = new LearnCells(plan, out, { dataset, other, unlabelled }).all(seeds, split);

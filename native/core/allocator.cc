@@ -35,6 +35,9 @@ constexpr size_t kAskedFrom = size_t{64} << 20;
 // Eight classes an octave: a block is at most an eighth larger than asked for.
 constexpr size_t kClassesPerOctave = 8;
 constexpr size_t kFirstOctave = 9;  // up to 512 bytes the classes are 64 bytes apart
+// A mapped block may serve for one that is up to as many classes smaller: tensors of ragged batches have a
+// size of their own every time, and a fresh block is cleared page by page before it is written.
+constexpr size_t kClassesAbove = 3;
 constexpr size_t kLargestOctave = 47;
 constexpr size_t kNumClasses = kClassesPerOctave * (kLargestOctave - kFirstOctave + 2);
 
@@ -118,7 +121,9 @@ class CachingAllocator final : public c10::Allocator {
 
  private:
   static void release(void* data);
+  // A block of this class or, where that has none, of one little above; null where there is none.
   void* takeCached(size_t index);
+  void* takeFromClass(size_t index);
   void* takeFresh(size_t index);
   // Null where the system has no such block, or grants it without having the memory.
   void* trySystem(size_t bytes);
@@ -162,9 +167,18 @@ void CachingAllocator::release(void* data) {
 }
 
 void* CachingAllocator::takeCached(size_t index) {
+  const size_t above = systemBytes(index) < kMappedFrom ? 0 : kClassesAbove;
+  const size_t last = std::min(index + above, kNumClasses - 1);
+  for (size_t at = index; at <= last; ++at) {
+    if (void* block = takeFromClass(at)) return block;
+  }
+  return nullptr;
+}
+
+void* CachingAllocator::takeFromClass(size_t index) {
   SizeClass& sizeClass = classes_[index];
-  sizeClass.lastUse.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(sizeClass.mutex);
+  sizeClass.lastUse.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   if (sizeClass.blocks.empty()) return nullptr;
   void* block = sizeClass.blocks.back();
   sizeClass.blocks.pop_back();

@@ -1,6 +1,6 @@
 /** What agents exchange: states and outputs, and the modules that align, route and fuse them. Conventions: ../contract.ts. */
 
-import type { NativeState } from "./model.js";
+import type { NativeModule } from "./model.js";
 import type { NativeTensor } from "./tensor.js";
 
 /** Layers before a stage's routing, whose states agents exchange, and their heads and head size. */

@@ -23,6 +23,7 @@ import { findPython } from "./python.mjs";
 import { scalingCases } from "./scaling.mjs";
 import { nativeSgemm } from "./sgemm.mjs";
 import { sparseCases } from "./sparse.mjs";
+import { timeMixCases } from "./timeMix.mjs";
 import { trainingCases } from "./training.mjs";
 import { wkv7FormCases } from "./wkv7.mjs";
 
@@ -31,6 +32,7 @@ const cases = [
   ...wkv7FormCases,
   ...ngramCases,
   ...lossCases,
+  ...timeMixCases,
   ...trainingCases,
   ...decodeCases,
   ...annotateCases,

@@ -11,17 +11,17 @@ import { exportWeights } from "./weights.mjs";
 const here = path.dirname(fileURLToPath(import.meta.url));
 /** Relative, of a loss or a gradient norm: float32 through five layers and a few updates. */
 const TOLERANCE = 1e-3;
-const sizes = { batch: 32, tokens: 128, layers: 5, dModel: 128, headSize: 32, classes: 16 };
+export const sizes = { batch: 32, tokens: 128, layers: 5, dModel: 128, headSize: 32, classes: 16 };
 const optimiser = { lr: 1e-3, weightDecay: 0.01 };
 
-function makeBatch() {
+export function makeBatch() {
   const random = seededRandom(7);
   const whole = (count, limit) =>
     Int32Array.from({ length: count }, () => Math.floor(random.uniform() * limit));
   return { ids: whole(sizes.batch * sizes.tokens, 256), labels: whole(sizes.batch, sizes.classes) };
 }
 
-async function trainNative(addon, threads, batch, steps, folder) {
+export async function trainNative(addon, threads, batch, steps, folder) {
   const { AegirForColumnAnnotation } = await import("../dist/model/index.js");
   const { AdamW } = await import("../dist/train/optimizer.js");
   const model = new AegirForColumnAnnotation(

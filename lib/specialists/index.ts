@@ -14,7 +14,6 @@ export { type FormatSpecialistOptions, trainFormatSpecialist } from "./formatSpe
 export { SPECIALIST_KINDS, type SpecialistKind } from "./kinds.js";
 export { type Learned, LinearSpecialist } from "./linearSpecialist.js";
 export { type LabelledRef, type LinearData, labelsOf } from "./linearTraining.js";
-export { checkHeaders } from "./ngramFeatures.js";
 export { type NgramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
 export {
   type OtherTask,

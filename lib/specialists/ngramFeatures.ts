@@ -1,3 +1,4 @@
+import { checkHeaders } from "../data/headers.js";
 import type { Column, ColumnRef, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { LatentSpace } from "./latentSpace.js";
@@ -55,7 +56,7 @@ export class NgramFeatures implements Extractor {
       );
     }
     const { buckets, minDf, latent: dimensions } = options;
-    if (options.headers) checkHeaders(refs);
+    if (options.headers) checkHeaders(columnsOf(refs));
     const counts = new NgramFeatures(options, { own: TfIdf.none, context: null, header: null }).countsOfAll(
       refs,
     );
@@ -123,7 +124,7 @@ export class NgramFeatures implements Extractor {
 
   private countsOfAll(refs: readonly ColumnRef[]): Blocks<NgramCounts[]> {
     const { options } = this;
-    const columns = refs.map(({ table, column }) => table.columns[column]!);
+    const columns = columnsOf(refs);
     return {
       own: columns.map((column) => this.countsOf(column)),
       context: options.context ? this.contextCounts(refs) : null,
@@ -163,18 +164,8 @@ export class NgramFeatures implements Extractor {
   }
 }
 
-/** Whether any of the columns has a header. */
-export function haveHeaders(refs: readonly ColumnRef[]): boolean {
-  return refs.some(({ table, column }) => Boolean(table.columns[column]!.header));
-}
-
-/** @throws AegirError ERR_DATA where none of the columns has a header */
-export function checkHeaders(refs: readonly ColumnRef[]): void {
-  if (haveHeaders(refs)) return;
-  throw new AegirError(
-    "ERR_DATA",
-    "headers (--headers): no training column has a header; leave the option out, or give tables with headers",
-  );
+export function columnsOf(refs: readonly ColumnRef[]): Column[] {
+  return refs.map(({ table, column }) => table.columns[column]!);
 }
 
 /** @param total by ascending bucket */

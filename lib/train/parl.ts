@@ -1,4 +1,5 @@
 import { parseOptions } from "../config.js";
+import { checkHeaders, trainingColumns } from "../data/headers.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
@@ -98,6 +99,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   );
   const base = recorded?.serialise ?? first?.serialiser.options;
   const serialiser = new Serialiser({ ...base, ...serialise });
+  if (serialise?.headers) checkHeaders(trainingColumns(dataset));
   checkForm(model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";

@@ -1,10 +1,13 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
 import { labelledRefs, ngramBaselines, scoresOf } from "../../lib/specialists/index.js";
 import { annotateTable } from "../../lib/train/annotate.js";
 import { loadRun } from "../../lib/train/loadRun.js";
+import { pretrain } from "../../lib/train/pretrain.js";
 import { trainSpecialist } from "../../lib/train/specialistRun.js";
+import { trainSupervised } from "../../lib/train/supervised.js";
 import { expectError } from "../swarm/support.js";
 import { folder } from "../train/support.js";
 
@@ -62,6 +65,15 @@ describe.each(["ngram", "stacked"] as const)("a specialist of kind %s that reads
       expectError("ERR_DATA", /^headers .*: no training column has a header/),
     );
   });
+});
+
+it("a model that is to read headers is refused where no training table has one", async () => {
+  await using dir = await folder();
+  const run = { dataset: years(false), serialise: { headers: true }, out: join(dir.path, "run"), steps: 1 };
+  const refusal = expectError("ERR_DATA", /^headers .*: no training column has a header/);
+  await expect(trainSupervised(run)).rejects.toThrow(refusal);
+  await expect(pretrain(run)).rejects.toThrow(refusal);
+  expect(existsSync(run.out)).toBe(false);
 });
 
 it("baselines read headers where they are asked to", async () => {

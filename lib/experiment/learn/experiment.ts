@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { parseOptions } from "../../config.js";
+import { checkHeaders, trainingColumns } from "../../data/headers.js";
 import { AegirError } from "../../errors.js";
-import { checkHeaders, labelledRefs, SPECIALIST_KINDS } from "../../specialists/index.js";
+import { SPECIALIST_KINDS } from "../../specialists/index.js";
 import type { DataSource } from "../../train/dataSource.js";
 import { distillOptions } from "../../train/distill.js";
 import { supervisedOptions } from "../../train/supervisedOptions.js";
@@ -61,7 +62,7 @@ export async function runLearnExperiment(experiment: LearnExperiment): Promise<L
   // Opened before the folder is made: data that cannot be read leave nothing behind.
   const datasets = new Datasets();
   const dataset = await datasets.get(source);
-  if (plan.ngrams.headers) checkHeaders(labelledRefs(dataset, "train"));
+  if (plan.ngrams.headers) checkHeaders(trainingColumns(dataset));
   const other = otherSource ? await datasets.get(otherSource) : null;
   const unlabelled = [source, ...(otherSource ? [otherSource] : []), ...more];
   const cells = new LearnCells(plan, out, { dataset, other, unlabelled }).all(seeds, split);

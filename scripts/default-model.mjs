@@ -37,7 +37,7 @@ const model = {
   dModel: 96,
   headSize: 32,
   channelMixRatio: 2,
-  ngrams: { buckets: 32_768, width: 40 },
+  ngrams: { buckets: 32_768, width: 40, lowercase: true, shapes: true },
   columns: {},
   pooling: ["mean", "max"],
 };

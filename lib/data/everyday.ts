@@ -28,23 +28,13 @@ function isTellable(label: string, { header, cells }: Column): boolean {
   return plain.filter((cell) => BARE_NUMBER.test(cell)).length <= 0.5 * plain.length;
 }
 
-/** English writes most tables that are shared, so it writes half of these. */
+/** English writes most tables that are shared, so it writes half of these; the rest is for others of Latin script. */
 const LOCALES = [
-  "en",
-  "en",
-  "en",
-  "en",
-  "en",
-  "en",
-  "en",
-  "de",
-  "fr",
-  "es",
-  "it",
-  "nl",
-  "pl",
-  "pt_BR",
-] as const;
+  ...Array<"en">(12).fill("en"),
+  ...(["en_GB", "en_GB", "en_AU", "en_IN"] as const),
+  ...(["de", "de", "fr", "fr", "es", "es_MX", "it", "nl", "pl", "pt_BR", "pt_PT"] as const),
+  ...(["cs_CZ", "da", "fi", "hu", "nb_NO", "ro", "sv", "tr"] as const),
+];
 
 /** The types that the default model names, by the domain that writes them first. */
 export function everydayTypes(): Map<string, string> {
@@ -58,14 +48,14 @@ export function everydayTypes(): Map<string, string> {
 }
 
 /**
- * The tables that the default model learns from: everyday types of all domains in eight locales, in any format, half of them without headers, some worn; and
+ * The tables that the default model learns from: everyday types of all domains in any locale and format, half of them without headers, some worn; and
  * columns of other things, alone and beside them, labelled `NONE`, as are numbers without a unit or a header.
  * @param options tables: how many, a quarter more of them of other things alone
  */
 export async function everydayTables({ tables, seed }: { tables: number; seed: number }): Promise<Dataset> {
   const common = {
     rows: 10,
-    locales: [...LOCALES],
+    locales: LOCALES,
     variety: 0.75,
     missing: 0.06,
     noise: 0.02,

@@ -26,7 +26,7 @@ const TRUTH = [
   ["url", "hostname", "ipAddress", "timestamp", "fileSize", "version", "identifier"],
 ];
 /** Those that it may leave open. */
-const UNSURE = new Set(["product", "hostname", "ipAddress", "version"]);
+const UNSURE = new Set(["orderId", "hostname", "ipAddress", "version"]);
 
 describe("the default model", () => {
   let model: DefaultModel;

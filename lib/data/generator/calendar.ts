@@ -32,7 +32,7 @@ function date(source: Source) {
     (at) => `${long[m(at) - 1]} ${y(at)}`,
     (at) => `${y(at)}-${pad2(m(at))}`,
     (at) => at.toISOString().slice(0, 10).replaceAll("-", ""),
-    (at) => `${d(at)}${locale === "de" ? "." : locale === "en" ? "th" : ""} ${long[m(at) - 1]} ${y(at)}`,
+    (at) => `${d(at)}${locale === "de" ? "." : source.english ? "th" : ""} ${long[m(at) - 1]} ${y(at)}`,
   ]);
   return () => write(draw());
 }

@@ -20,19 +20,37 @@ export interface RowEntity {
   host: string;
 }
 
-export const LOCALES = ["en", "de", "fr", "es", "it", "nl", "pl", "pt_BR"] as const;
+/** Those of Latin script whose names, places and telephone numbers faker knows well. */
+export const LOCALES = [
+  ...(["en", "en_AU", "en_GB", "en_IN"] as const),
+  ...(["de", "fr", "es", "es_MX", "it", "nl", "pl", "pt_BR", "pt_PT"] as const),
+  ...(["cs_CZ", "da", "fi", "hu", "nb_NO", "ro", "sv", "tr"] as const),
+] as const;
 export type Locale = (typeof LOCALES)[number];
 
 /** Each locale is a module of its own: importing all of them takes seconds. */
 const loaders: Record<Locale, () => Promise<{ faker: Faker }>> = {
   en: () => import("@faker-js/faker/locale/en"),
+  en_AU: () => import("@faker-js/faker/locale/en_AU"),
+  en_GB: () => import("@faker-js/faker/locale/en_GB"),
+  en_IN: () => import("@faker-js/faker/locale/en_IN"),
   de: () => import("@faker-js/faker/locale/de"),
   fr: () => import("@faker-js/faker/locale/fr"),
   es: () => import("@faker-js/faker/locale/es"),
+  es_MX: () => import("@faker-js/faker/locale/es_MX"),
   it: () => import("@faker-js/faker/locale/it"),
   nl: () => import("@faker-js/faker/locale/nl"),
   pl: () => import("@faker-js/faker/locale/pl"),
   pt_BR: () => import("@faker-js/faker/locale/pt_BR"),
+  pt_PT: () => import("@faker-js/faker/locale/pt_PT"),
+  cs_CZ: () => import("@faker-js/faker/locale/cs_CZ"),
+  da: () => import("@faker-js/faker/locale/da"),
+  fi: () => import("@faker-js/faker/locale/fi"),
+  hu: () => import("@faker-js/faker/locale/hu"),
+  nb_NO: () => import("@faker-js/faker/locale/nb_NO"),
+  ro: () => import("@faker-js/faker/locale/ro"),
+  sv: () => import("@faker-js/faker/locale/sv"),
+  tr: () => import("@faker-js/faker/locale/tr"),
 };
 
 export async function loadLocales(locales: readonly Locale[]): Promise<Map<Locale, Faker>> {
@@ -110,13 +128,17 @@ export class Source {
     return median * Math.exp(sigma * this.random.gaussian());
   }
 
+  /** Whether numbers have a decimal point, and ordinals an ending. */
+  get english(): boolean {
+    return this.locale.startsWith("en");
+  }
+
   /** A number as this locale writes it: decimal comma outside English, thousands separated where asked. */
   number(value: number, decimals: number, grouped = false): string {
     const [whole, fraction] = Math.abs(value).toFixed(decimals).split(".") as [string, string?];
-    const english = this.locale === "en";
-    const digits = grouped ? whole.replace(/\B(?=(\d{3})+$)/g, english ? "," : ".") : whole;
+    const digits = grouped ? whole.replace(/\B(?=(\d{3})+$)/g, this.english ? "," : ".") : whole;
     const sign = value < 0 ? "-" : "";
-    return fraction === undefined ? sign + digits : `${sign}${digits}${english ? "." : ","}${fraction}`;
+    return fraction === undefined ? sign + digits : `${sign}${digits}${this.english ? "." : ","}${fraction}`;
   }
 
   /** Unaccented lower-case ASCII, for addresses and user names. */

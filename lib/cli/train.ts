@@ -8,7 +8,7 @@ import { pretrain, pretrainOptions } from "../train/pretrain.js";
 import { readRunConfig } from "../train/runFolder.js";
 import { type AlsoTask, supervisedOptions, trainSupervised } from "../train/supervised.js";
 import { Scope } from "../train/tensors.js";
-import { settingsFrom } from "./settings.js";
+import { checkMainOption, settingsFrom } from "./settings.js";
 import { calibratedOutcome, runTraining, type TrainFlags, trainingCommand } from "./trainingCommand.js";
 import { addParl } from "./trainParl.js";
 import { addSpecialist } from "./trainSpecialist.js";
@@ -99,6 +99,8 @@ function addDistill(train: Command): void {
       await runTraining(command, flags, async (common) => {
         const recorded = flags.resume ? (await readRunConfig(flags.out)).distill : undefined;
         const given = settingsFrom(command, settings);
+        const ofUnlabelled = flags.unlabelledTask ? ["--unlabelled-task"] : [];
+        checkMainOption("--unlabelled", flags.unlabelled.length > 0 || flags.resume === true, ofUnlabelled);
         const task = flags.unlabelledTask ?? flags.task;
         const unlabelled =
           (recorded?.unlabelled as DataSource[] | undefined) ??

@@ -76,7 +76,8 @@ interface SpecialistFlag {
 
 function specialistFlag(text: string, former: SpecialistFlag[]): SpecialistFlag[] {
   const at = text.indexOf("=");
-  if (at <= 0) throw new InvalidArgumentError("expected name=run, as in people=runs/people");
+  if (at <= 0 || at === text.length - 1)
+    throw new InvalidArgumentError("expected name=run, as in people=runs/people");
   return [...former, { id: text.slice(0, at), run: text.slice(at + 1) }];
 }
 

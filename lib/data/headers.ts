@@ -1,21 +1,23 @@
 import { AegirError } from "../errors.js";
 import type { Column, Dataset } from "./types.js";
 
-export function haveHeaders(columns: readonly Column[]): boolean {
-  return columns.some(({ header }) => Boolean(header));
+/** What reads headers: those of labelled columns alone, or those of the other columns of their tables too. */
+type Readers = "target" | "table";
+
+/** Whether a training column has a header. */
+export function haveHeaders({ splits, tables }: Dataset, of: Readers): boolean {
+  const columnsOf = (table: string): Column[] => tables.get(table)!.columns;
+  return splits.train.some(({ table, column }) => {
+    const read = of === "target" ? [columnsOf(table)[column]!] : columnsOf(table);
+    return read.some(({ header }) => Boolean(header));
+  });
 }
 
-/** For systems that are to learn from headers. @throws AegirError ERR_DATA where none of the columns has one */
-export function checkHeaders(columns: readonly Column[]): void {
-  if (haveHeaders(columns)) return;
+/** For what is to learn from headers. @throws AegirError ERR_DATA where no training column has one */
+export function checkHeaders(dataset: Dataset, of: Readers): void {
+  if (haveHeaders(dataset, of)) return;
   throw new AegirError(
     "ERR_DATA",
-    "headers (--headers): no training column has a header; leave the option out, or give tables with headers",
+    `headers (--headers): no ${of === "target" ? "labelled " : ""}training column of ${dataset.name} has a header; leave the option out, or give tables with headers`,
   );
-}
-
-/** Every column of the tables that training columns lie in. */
-export function trainingColumns({ splits, tables }: Dataset): Column[] {
-  const names = new Set(splits.train.map(({ table }) => table));
-  return [...names].flatMap((name) => tables.get(name)!.columns);
 }

@@ -64,7 +64,7 @@ export interface ClipLossResult extends Timed {
  * Token-level clipped policy loss, to be minimised; sources and equations in docs of `ppoClipLoss` and `k25ClipLoss`.
  * A masked token's other values never reach the result, and with no valid token the loss is 0 with zero gradient.
  * @param input tensors of one shape (B,T) or (R): logp, logpOld, advantages, and optionally a bool mask, token weights,
- *   a behaviour correction and logpRef; f32, f64 or bf16, accumulated in f64 in a fixed order
+ *   a behaviour correction and logpRef; f32, f64 or bf16; sums of up to 256 tokens in f32 (f64 for f64), of these in f64, in a fixed order
  * @throws AegirError ERR_CONFIG naming the option; ERR_SHAPE, ERR_DTYPE naming the tensor; ERR_NON_FINITE naming the
  *   first valid token whose loss is NaN or infinite
  */

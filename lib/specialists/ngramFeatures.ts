@@ -1,4 +1,3 @@
-import { checkHeaders } from "../data/headers.js";
 import type { Column, ColumnRef, Table } from "../data/types.js";
 import { AegirError } from "../errors.js";
 import { LatentSpace } from "./latentSpace.js";
@@ -56,7 +55,6 @@ export class NgramFeatures implements Extractor {
       );
     }
     const { buckets, minDf, latent: dimensions } = options;
-    if (options.headers) checkHeaders(columnsOf(refs));
     const counts = new NgramFeatures(options, { own: TfIdf.none, context: null, header: null }).countsOfAll(
       refs,
     );
@@ -164,7 +162,7 @@ export class NgramFeatures implements Extractor {
   }
 }
 
-export function columnsOf(refs: readonly ColumnRef[]): Column[] {
+function columnsOf(refs: readonly ColumnRef[]): Column[] {
   return refs.map(({ table, column }) => table.columns[column]!);
 }
 

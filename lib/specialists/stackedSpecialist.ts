@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
-import { haveHeaders } from "../data/headers.js";
 import { siteOf } from "../data/sotab.js";
 import type { ColumnRef } from "../data/types.js";
 import { AegirError } from "../errors.js";
@@ -8,7 +7,7 @@ import { checkAscending, checkNumbers, checkStored } from "./checkStored.js";
 import { FormatFeatures } from "./formatFeatures.js";
 import { LinearSpecialist } from "./linearSpecialist.js";
 import { type LabelledRef, type LinearData, labelsOf, type Running, trainLinear } from "./linearTraining.js";
-import { columnsOf, type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
+import { type FeatureOptions, NgramFeatures } from "./ngramFeatures.js";
 import { ngramSpecialistOptions, trainNgramSpecialist } from "./ngramSpecialist.js";
 import { ReaderPairs } from "./readerPairs.js";
 import { type Reader, StackedFeatures, type StackedParts } from "./stackedFeatures.js";
@@ -89,8 +88,7 @@ export async function trainStackedSpecialist(
       // Of a single site nothing is left.
       const columns = without.length > 0 ? without : train;
       const first = { train: columns, labels: labels ?? labelsOf(train) };
-      const headers = ngram.headers && haveHeaders(columnsOf(columns));
-      const plain = { ...ngram, context, headers, latent: 0, folds: 0, tau: 0 };
+      const plain = { ...ngram, context, latent: 0, folds: 0, tau: 0 };
       models.push(await trainNgramSpecialist(first, plain, { signal: running.signal }));
       progress();
     }

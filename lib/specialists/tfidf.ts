@@ -1,4 +1,4 @@
-import { checkAscending, checkNumbers } from "./checkStored.js";
+import { checkAscending, checkNumbers, checkStored } from "./checkStored.js";
 import type { NgramCounts } from "./ngrams.js";
 import { SparseBuilder, type SparseRows } from "./sparse.js";
 
@@ -35,6 +35,10 @@ export class TfIdf {
   static restore(hashBuckets: number, buckets: Int32Array, idf: Float32Array): TfIdf {
     checkAscending(buckets, hashBuckets, "buckets of n-grams");
     checkNumbers(idf, buckets.length, "weights of n-grams (idf)");
+    checkStored(
+      idf.every((weight) => weight >= 1),
+      "weights of n-grams (idf) under 1",
+    );
     return new TfIdf(hashBuckets, buckets, idf);
   }
 

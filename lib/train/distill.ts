@@ -16,7 +16,7 @@ import { trainableLabels } from "./examples.js";
 import { type Head, meanProbabilities } from "./heads.js";
 import { checkHeldOut, checkJudges } from "./heldOut.js";
 import { type Donor, filled, mixedTables } from "./mixedTables.js";
-import { type RunConfig, recordedRun } from "./runFolder.js";
+import { checkFree, type RunConfig, recordedRun } from "./runFolder.js";
 import { type SupervisedRun, type TrainedAnnotator, trainSupervised } from "./supervised.js";
 import type { SupervisedOptions } from "./supervisedOptions.js";
 
@@ -61,6 +61,7 @@ export interface DistillRun extends Omit<SupervisedRun, "soft">, DistillOptions 
 export async function distill(run: DistillRun): Promise<TrainedAnnotator> {
   const { teachers, unlabelled = [], softShare, temperature, mixedCopies, ...rest } = run;
   const recorded = await recordedRun(rest.out, rest.resume, "supervised");
+  if (rest.out !== undefined && !rest.resume) await checkFree(rest.out);
   const options = parseOptions("distill", distillOptions, {
     ...recordedSettings(recorded),
     ...defined({ softShare, temperature, mixedCopies }),

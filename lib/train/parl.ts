@@ -1,5 +1,5 @@
 import { parseOptions } from "../config.js";
-import { checkHeaders, trainingColumns } from "../data/headers.js";
+import { checkHeaders, haveHeaders } from "../data/headers.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Dataset, EncodedExample } from "../data/types.js";
@@ -76,6 +76,27 @@ export interface TrainedSwarm extends Disposable {
   calibration: Calibration;
 }
 
+/** What models that read the primary's tokens find otherwise than in their own training. */
+function readingNotes(
+  specialists: ParlRun["specialists"],
+  { options }: Serialiser,
+  dataset: Dataset,
+): string[] {
+  if (options.headers && !haveHeaders(dataset, "table"))
+    return [`specialists learnt with column headers, and no training column of ${dataset.name} has one`];
+  return specialists.flatMap((source) => {
+    if (source instanceof ColumnSpecialist || source.serialiser.options.headers === options.headers)
+      return [];
+    const [own, here] = options.headers ? ["without", "with"] : ["with", "without"];
+    const cure = options.headers
+      ? "specialists that all read them, or none"
+      : "--headers, or the specialist that reads them first";
+    return [
+      `specialist '${source.id}' learnt ${own} column headers and reads the primary's tokens ${here} them: give ${cure}`,
+    ];
+  });
+}
+
 /**
  * Phase 3: trains a primary, the fusion of its specialists' outputs and a router over frozen specialists by Parallel Agent
  * Reinforcement Learning. Per batch: primary's first layers → router → cached specialists → fusion → primary → rewards →
@@ -99,7 +120,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   );
   const base = recorded?.serialise ?? first?.serialiser.options;
   const serialiser = new Serialiser({ ...base, ...serialise });
-  if (serialise?.headers) checkHeaders(trainingColumns(dataset));
+  if ((recorded?.serialise ?? serialise)?.headers) checkHeaders(dataset, "table");
+  for (const note of readingNotes(specialists, serialiser, dataset)) onWarning?.(note);
   checkForm(model, serialiser);
   const labels = trainableLabels(dataset);
   const name = task ?? "parl";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseOptions } from "../config.js";
 import { evaluationBatches } from "../data/batches.js";
-import { checkHeaders, trainingColumns } from "../data/headers.js";
+import { checkHeaders } from "../data/headers.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import type { Batch, ColumnRef, Dataset, EncodedExample, Split } from "../data/types.js";
 import { AegirError } from "../errors.js";
@@ -85,7 +85,7 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
   const recorded = await recordedRun(out, resume, "pretrain");
   const options = parseOptions("pretrain", pretrainOptions, { ...recorded?.options, ...defined(given) });
   const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
-  if (serialise?.headers) checkHeaders(trainingColumns(dataset));
+  if (serialiser.options.headers) checkHeaders(dataset, "table");
   const name = task ?? "pretraining";
   const { model, trainee } = await traineeOf(dataset, geometry ?? recorded?.model, serialiser, options, name);
   using _ = trainee;

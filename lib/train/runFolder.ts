@@ -106,14 +106,14 @@ function checkNamed(dir: string | undefined): void {
 }
 
 /** @throws AegirError ERR_CONFIG where the folder of a new run already holds something */
-export async function checkFree(dir: string): Promise<void> {
+export async function checkFree(
+  dir: string,
+  advice = "choose another folder, or continue a run with resume (--resume)",
+): Promise<void> {
   checkNamed(dir);
   if (!existsSync(dir) || (await writing(dir, () => readdir(dir))).length === 0) return;
   const what = existsSync(join(dir, "config.json")) ? "a run" : "files";
-  throw new AegirError(
-    "ERR_CONFIG",
-    `${dir} already holds ${what}: choose another folder, or continue a run with resume (--resume)`,
-  );
+  throw new AegirError("ERR_CONFIG", `${dir} already holds ${what}: ${advice}`);
 }
 
 /** The recorded configuration of a run that is to be resumed; null: it starts afresh. @throws AegirError ERR_CONFIG, ERR_CHECKPOINT */

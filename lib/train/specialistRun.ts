@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { checkHeaders } from "../data/headers.js";
 import { Serialiser } from "../data/serialise.js";
 import { withoutHeldOut } from "../data/split.js";
 import type { Dataset, Task } from "../data/types.js";
@@ -54,7 +55,8 @@ export async function trainSpecialist(run: SpecialistTraining): Promise<LinearSp
       `trainSpecialist.others: a specialist of kind ${kind} reads no other task; expected kind stacked`,
     );
   }
-  if (out !== undefined) await checkFree(out);
+  if (out !== undefined) await checkFree(out, "choose another folder");
+  if ((run.options as { headers?: boolean } | undefined)?.headers) checkHeaders(run.dataset, "target");
   const labels = trainableLabels(dataset);
   const known = new Set(labels);
   const validation = labelledRefs(dataset, "validation").filter(({ label }) => known.has(label));

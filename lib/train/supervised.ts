@@ -1,5 +1,5 @@
 import { parseOptions } from "../config.js";
-import { checkHeaders, trainingColumns } from "../data/headers.js";
+import { checkHeaders } from "../data/headers.js";
 import { classCounts } from "../data/metrics.js";
 import { Serialiser, type SerialiserOptions } from "../data/serialise.js";
 import { withoutHeldOut } from "../data/split.js";
@@ -91,7 +91,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
   });
   const dataset = withoutHeldOut(all, options.holdOut);
   const serialiser = new Serialiser({ ...recorded?.serialise, ...serialise });
-  if (serialise?.headers) checkHeaders(trainingColumns(dataset));
+  if (serialiser.options.headers) checkHeaders(all, "table");
   const labels = trainableLabels(dataset);
   const validation = validationColumns(dataset, labels, options.validationColumns);
   const trainSerialiser = new Serialiser({

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include "native/core/dtype.h"
@@ -89,6 +91,9 @@ ClipLossResult runKernel(const ClipLossTensors& in, const ClipLossOptions& optio
 
 void checkFinite(const ClipLossResult& result, const ClipLossTensors& in) {
   const int64_t bad = result.badToken;
+  check(bad >= 0 || std::isfinite(result.loss), ErrorCode::NonFinite,
+        "tokenClipLoss: the sum of the losses is not finite, though each of them is: scale the advantages "
+        "down");
   if (bad < 0) return;
   const int64_t width = tokensPerRow(in.logp);
   const auto value = [&](const at::Tensor& x) {
@@ -96,7 +101,9 @@ void checkFinite(const ClipLossResult& result, const ClipLossTensors& in) {
   };
   fail(ErrorCode::NonFinite, "tokenClipLoss: the loss of token [", bad / width, ", ", bad % width,
        "] is not finite: logp ", value(in.logp), ", logpOld ", value(in.logpOld), ", advantage ",
-       value(in.advantages), ", weight ", value(in.weights), "; mask it or find where it comes from");
+       value(in.advantages), ", weight ", value(in.weights), ", correction ", value(in.correction),
+       in.logpRef.defined() ? ", logpRef " + std::to_string(value(in.logpRef)) : "",
+       "; mask it or find where it comes from");
 }
 
 }  // namespace

@@ -169,6 +169,15 @@ describe("train, evaluate, annotate", () => {
       [[...train, "new", "--ngram-shapes"], "ERR_CONFIG]: --ngram-shapes: was given without --ngrams"],
       [[...train, "new", "--shared-columns"], "ERR_CONFIG]: --shared-columns: was given without --columns"],
       [[...train, "new", "--column-heads", "2"], "ERR_CONFIG]: --column-heads: was given without --columns"],
+      [
+        ["train", "distill", "--out", "new", "--teacher", "run", "--unlabelled-task", "cpa"],
+        "ERR_CONFIG]: --unlabelled-task: was given without --unlabelled",
+      ],
+      [
+        ["train", "distill", "--out", "run", "--teacher", "run"],
+        "ERR_CONFIG]: run already holds a run: choose another folder",
+      ],
+      [["train", "parl", "--out", "new", "--specialist", "a="], "ERR_ARGUMENT]: option '--specialist"],
       [[...train, "new", "--head-size", "0"], "ERR_CONFIG]: model options.headSize"],
       [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],
       [

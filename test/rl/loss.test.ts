@@ -360,6 +360,20 @@ describe("errors", () => {
     });
   });
 
+  it("names every value of such a token, and says where only the sum is not finite", async () => {
+    const token = { logp: [0], logpOld: [0], advantages: [1], correction: [Number.NaN] };
+    await expect(evaluate(token, [1, 1], {})).rejects.toThrow(
+      /logpOld 0, advantage 1, weight 1, correction nan/,
+    );
+    const large = Array<number>(4096).fill(-1e38);
+    const zeros = large.map(() => 0);
+    const sums = { logp: zeros, logpOld: zeros, advantages: large };
+    await expect(evaluate(sums, [1, 4096], {}, "f32")).rejects.toMatchObject({
+      code: "ERR_NON_FINITE",
+      message: expect.stringContaining("sum of the losses is not finite"),
+    });
+  });
+
   it("names tensors of another shape or dtype", async () => {
     const input = {
       logp: t.tensor([0, 0], [2]),

@@ -4,7 +4,9 @@ import { describe, expect, it } from "vitest";
 import type { Dataset, LabelledColumn, Table } from "../../lib/data/types.js";
 import { labelledRefs, ngramBaselines, scoresOf } from "../../lib/specialists/index.js";
 import { annotateTable } from "../../lib/train/annotate.js";
+import { specialistOf } from "../../lib/train/columnModel.js";
 import { loadRun } from "../../lib/train/loadRun.js";
+import { type ParlRun, trainParl } from "../../lib/train/parl.js";
 import { pretrain } from "../../lib/train/pretrain.js";
 import { trainSpecialist } from "../../lib/train/specialistRun.js";
 import { trainSupervised } from "../../lib/train/supervised.js";
@@ -35,6 +37,8 @@ function years(given = true): Dataset {
   return { name: "years", task: "cta", labels: ["born", "died"], tables, splits, warnings: [] };
 }
 
+const REFUSED = expectError("ERR_DATA", /^headers .*: no (labelled )?training column of years has a header/);
+
 describe.each(["ngram", "stacked"] as const)("a specialist of kind %s that reads headers", (kind) => {
   it("tells apart by them what cells do not, also as it was stored, and reads columns without one", async () => {
     const dataset = years();
@@ -61,19 +65,54 @@ describe.each(["ngram", "stacked"] as const)("a specialist of kind %s that reads
   it("is refused where no training column has one", async () => {
     await using dir = await folder();
     const run = { kind, dataset: years(false), options: { headers: true }, out: join(dir.path, "run") };
-    await expect(trainSpecialist(run)).rejects.toThrow(
-      expectError("ERR_DATA", /^headers .*: no training column has a header/),
-    );
+    await expect(trainSpecialist(run)).rejects.toThrow(REFUSED);
   });
 });
 
 it("a model that is to read headers is refused where no training table has one", async () => {
   await using dir = await folder();
   const run = { dataset: years(false), serialise: { headers: true }, out: join(dir.path, "run"), steps: 1 };
-  const refusal = expectError("ERR_DATA", /^headers .*: no training column has a header/);
-  await expect(trainSupervised(run)).rejects.toThrow(refusal);
-  await expect(pretrain(run)).rejects.toThrow(refusal);
+  await expect(trainSupervised(run)).rejects.toThrow(REFUSED);
+  await expect(pretrain(run)).rejects.toThrow(REFUSED);
   expect(existsSync(run.out)).toBe(false);
+});
+
+it("a swarm notes a member that learnt otherwise than the tokens that it reads", async () => {
+  const dataset = years();
+  await using dir = await folder();
+  const notes: string[] = [];
+  const trained = { dataset, steps: 1, batchRows: 4, validateEvery: 1 };
+  for (const headers of [true, false])
+    (
+      await trainSupervised({ ...trained, serialise: { headers }, out: join(dir.path, `${headers}`) })
+    ).model.dispose();
+  using seeing = await loadRun(join(dir.path, "true"));
+  using blind = await loadRun(join(dir.path, "false"));
+  const members = { seeing: specialistOf(seeing, "seeing", ""), blind: specialistOf(blind, "blind", "") };
+  const train = async (data: Dataset, ...ids: (keyof typeof members)[]) => {
+    const specialists = ids.map((id) => members[id]);
+    const run = {
+      ...trained,
+      dataset: data,
+      specialists,
+      fuse: "outputs",
+      onWarning: (note: string) => notes.push(note),
+    };
+    (await trainParl(run as ParlRun))[Symbol.dispose]();
+    return notes.splice(0).filter((note) => note.includes("headers"));
+  };
+  expect(await train(dataset, "seeing")).toEqual([]);
+  expect(await train(dataset, "seeing", "blind")).toEqual([
+    expect.stringMatching(/^specialist 'blind' learnt without column headers and reads .* with them/),
+  ]);
+  expect(await train(dataset, "blind", "seeing")).toEqual([
+    expect.stringMatching(
+      /^specialist 'seeing' learnt with column headers and reads .* without them: give --headers/,
+    ),
+  ]);
+  expect(await train(years(false), "seeing")).toEqual([
+    expect.stringMatching(/no training column of years has one/),
+  ]);
 });
 
 it("baselines read headers where they are asked to", async () => {

@@ -206,6 +206,7 @@ describe("errors", () => {
         (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),
         /idf\) of \d+ values/,
       ],
+      ["features.ngrams.own.idf", (t) => t.data.set(floats(0)), /\(idf\) under 1/],
       [
         "features.formats.deviation",
         (t) => Object.assign(t, { data: t.data.subarray(4), shape: [t.shape[0]! - 1] }),

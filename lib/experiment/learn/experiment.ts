@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { parseOptions } from "../../config.js";
-import { checkHeaders, trainingColumns } from "../../data/headers.js";
+import { checkHeaders } from "../../data/headers.js";
 import { AegirError } from "../../errors.js";
 import { SPECIALIST_KINDS } from "../../specialists/index.js";
 import type { DataSource } from "../../train/dataSource.js";
@@ -62,7 +62,7 @@ export async function runLearnExperiment(experiment: LearnExperiment): Promise<L
   // Opened before the folder is made: data that cannot be read leave nothing behind.
   const datasets = new Datasets();
   const dataset = await datasets.get(source);
-  if (plan.ngrams.headers) checkHeaders(trainingColumns(dataset));
+  if (plan.ngrams.headers) checkHeaders(dataset, "target");
   const other = otherSource ? await datasets.get(otherSource) : null;
   const unlabelled = [source, ...(otherSource ? [otherSource] : []), ...more];
   const cells = new LearnCells(plan, out, { dataset, other, unlabelled }).all(seeds, split);

@@ -71,8 +71,8 @@ struct ClipLossResult {
   int64_t badToken = -1;
 };
 
-// Writes dLoss/dlogp (rows, tokens) unless gradLogp is null. Sums of up to 16 vectors in T, of these in double, in an order that depends
-// on the shape alone. Nothing valid: loss 0 and zero gradient.
+// Writes dLoss/dlogp (rows, tokens) unless gradLogp is null. Sums of up to 16 vectors in T, of these in
+// double, in an order that depends on the shape alone. Nothing valid: loss 0 and zero gradient.
 template <class T>
 ClipLossResult clipLoss(const ClipLossTokens<T>& tokens, const ClipLossOptions& options, T* gradLogp);
 

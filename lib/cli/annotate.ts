@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import path from "node:path";
 import { type Command, Option } from "commander";
+import type { Encoding } from "../data/csvSniff.js";
 import { everydayTypes } from "../data/everyday.js";
 import { AegirError } from "../errors.js";
 import { terminalTable, truncate } from "../report/table.js";
@@ -9,6 +10,7 @@ import { abstentionThreshold } from "../train/abstention.js";
 import { annotateFiles, type ColumnAnnotation } from "../train/annotate.js";
 import { writeFileAtomic } from "../train/atomic.js";
 import { type DefaultModel, loadDefaultModel } from "../train/defaultModel.js";
+import { defined } from "../train/defined.js";
 import { type LoadedRun, loadRun } from "../train/loadRun.js";
 import { errorLine } from "./errorLine.js";
 import { withInterrupt } from "./interrupt.js";
@@ -22,6 +24,7 @@ interface AnnotateFlags {
   mainColumn?: number;
   maxColumns?: number;
   header?: "yes" | "no";
+  encoding?: Encoding;
   abstain?: number | true;
   quiet?: boolean;
   listTypes?: boolean;
@@ -50,6 +53,12 @@ export function register(program: Command): void {
         "whether the first line names the columns (default: by what it looks like)",
       ).choices(["yes", "no"]),
     )
+    .addOption(
+      new Option(
+        "--encoding <name>",
+        "of the files (default: UTF-8, or UTF-16 where a byte order mark says so)",
+      ).choices(["utf-8", "utf-16le", "utf-16be", "windows-1252"]),
+    )
     .option(
       "--abstain [confidence]",
       "no type below this confidence (default: the run's calibrated one; the default model always abstains)",
@@ -75,15 +84,16 @@ async function annotate(first: string | undefined, rest: string[], flags: Annota
         using annotator = await loadAnnotator(run);
         const { mainColumn, maxColumns, abstain } = flags;
         const abstainBelow = await threshold(run, abstain);
-        const csv = flags.header === undefined ? {} : { header: flags.header === "yes" };
+        const { header, encoding } = flags;
+        const csv = defined({ header: header === undefined ? undefined : header === "yes", encoding });
         const onProgress = view.update.bind(view);
         const options = { mainColumn, maxColumns, abstainBelow, csv, signal, onProgress };
         return await annotateFiles(annotator, files, options);
       },
       { saves: false },
     );
-    for (const { file, warnings } of flags.quiet ? [] : results)
-      for (const warning of warnings) view.note(`${file}: ${warning}`);
+    for (const { file, warnings } of results)
+      for (const warning of warnings) view.warn(`${file}: ${warning}`);
     const columns = results.flatMap((result) => result.columns);
     if (run === null && !flags.quiet) noteUnnamed(columns, (note) => view.note(note));
     view.stop();

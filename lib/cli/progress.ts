@@ -6,6 +6,8 @@ export interface ProgressView {
   update(progress: Progress): void;
   /** A line of text between the bars. */
   note(text: string): void;
+  /** The same of what is wrong, also where `quiet`. */
+  warn(text: string): void;
   stop(): void;
 }
 
@@ -15,8 +17,12 @@ const LINE_SHARE = 0.03;
 
 /** Bars on a terminal, plain lines elsewhere, nothing where `quiet`. */
 export function progressView({ quiet = false }: { quiet?: boolean } = {}): ProgressView {
-  if (quiet) return { update() {}, note() {}, stop() {} };
+  if (quiet) return { update() {}, note() {}, warn: writeLine, stop() {} };
   return process.stderr.isTTY ? new Bars() : new Lines();
+}
+
+function writeLine(text: string): void {
+  process.stderr.write(`${text}\n`);
 }
 
 class Bars implements ProgressView {
@@ -49,6 +55,10 @@ class Bars implements ProgressView {
     this.multi.log(`${text}\n`);
   }
 
+  warn(text: string): void {
+    this.note(text);
+  }
+
   stop(): void {
     this.multi.stop();
   }
@@ -74,7 +84,11 @@ class Lines implements ProgressView {
   }
 
   note(text: string): void {
-    process.stderr.write(`${text}\n`);
+    writeLine(text);
+  }
+
+  warn(text: string): void {
+    writeLine(text);
   }
 
   stop(): void {}

@@ -30,7 +30,7 @@ export function addParl(train: Command): void {
       "start from this run: a model for the primary, or a swarm of the same specialists",
     )
     .action(async (flags: TrainFlags & { specialist: SpecialistFlag[]; standIn: SpecialistFlag[] }) => {
-      await runTraining(command, flags, async (common, note) => {
+      await runTraining(command, flags, async (common, warn) => {
         const named = flags.resume ? await recordedSpecialists(flags.out) : flags.specialist;
         using scope = new Scope();
         const specialists: ParlRun["specialists"] = [];
@@ -42,14 +42,14 @@ export function addParl(train: Command): void {
         const standIns: Record<string, LoadedRun> = {};
         for (const { id, run } of standing) standIns[id] = scope.keep(await loadRun(run, { name: id }));
         const given = settingsFrom(command, parlOptions);
-        if (given.learnFrom === "held-out") note(answering(named, standing));
+        if (given.learnFrom === "held-out") warn(answering(named, standing));
         const trained = await trainParl({
           ...common,
           ...given,
           specialists,
           standIns,
           init: flags.init,
-          onWarning: note,
+          onWarning: warn,
         });
         trained[Symbol.dispose]();
         return calibratedOutcome(trained);

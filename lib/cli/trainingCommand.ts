@@ -73,7 +73,7 @@ export function calibratedOutcome({
 export async function runTraining(
   command: Command,
   flags: TrainFlags,
-  train: (common: CommonRun, note: (text: string) => void) => Promise<CommandOutcome>,
+  train: (common: CommonRun, warn: (text: string) => void) => Promise<CommandOutcome>,
 ): Promise<void> {
   const source = flags.resume ? await recordedSource(flags.out) : sourceFrom(flags);
   const view = progressView({ quiet: flags.quiet });
@@ -90,7 +90,7 @@ export async function runTraining(
         signal,
         onProgress: (progress) => view.update(progress),
       };
-      return train(common, (text) => view.note(text));
+      return train(common, (text) => view.warn(text));
     });
     view.stop();
     await writeRunSummary(flags.out, outcome);

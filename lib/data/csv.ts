@@ -265,7 +265,7 @@ function readWarnings(
   if (sample.replaced > 0) {
     const hint =
       settings.encoding === "auto" && encoding === "utf-8" && !looksUtf8(head)
-        ? "; if the file is in a Western single-byte encoding, read it with encoding: 'windows-1252'"
+        ? "; if the file is in a Western single-byte encoding, read it with encoding: 'windows-1252' (annotate --encoding windows-1252)"
         : "";
     warnings.push(`${sample.replaced} characters are not UTF-8 and were replaced by U+FFFD${hint}`);
   }

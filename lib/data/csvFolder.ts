@@ -183,7 +183,7 @@ async function refuseOccupied(dir: string, overwrite: boolean): Promise<void> {
   });
   if (entries.length === 0) return;
   if (!overwrite) {
-    throw new AegirError("ERR_DATA", `${dir}: not empty; choose another folder, or overwrite`);
+    throw new AegirError("ERR_DATA", `${dir}: not empty; choose another folder, or overwrite (--overwrite)`);
   }
   if (!entries.includes(LABELS_FILE)) {
     throw new AegirError("ERR_DATA", `${dir}: holds files but no ${LABELS_FILE}: no data set to overwrite`);

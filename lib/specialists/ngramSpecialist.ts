@@ -15,7 +15,7 @@ export const ngramSpecialistOptions = z.strictObject({
     .positive()
     .default(0.5)
     .describe("length of the features of the other columns, the column's own being 1"),
-  headers: z.boolean().default(false).describe("read the column's header too"),
+  headers: z.boolean().default(false).describe("ngram, stacked: read the column's header too"),
   latent: z
     .int()
     .min(0)

@@ -44,6 +44,21 @@ describe("annotate without a run", () => {
     expect(JSON.parse(forced.stdout)[0].type).toEqual(expect.any(String));
   });
 
+  test("warns of bytes that are no UTF-8, quiet or not, and reads them as it is told", async () => {
+    const towns = ["Mühlhausen", "Köln", "Düsseldorf", "Münster"];
+    await writeFile(join(dir, "latin1.csv"), Buffer.from(`ort\n${towns.join("\n")}\n`, "latin1"));
+    const plain = await aegir(["annotate", "latin1.csv", "--quiet"], dir);
+    expect(plain.code, plain.stderr).toBe(0);
+    expect(plain.stderr).toMatch(
+      /^latin1\.csv: 4 characters are not UTF-8.*annotate --encoding windows-1252/m,
+    );
+    const told = await aegir(["annotate", "latin1.csv", "--quiet", "--encoding", "windows-1252"], dir);
+    expect(told).toMatchObject({ code: 0, stderr: "" });
+    const unknown = await aegir(["annotate", "latin1.csv", "--encoding", "latin1"], dir);
+    expect(unknown.code).toBe(1);
+    expect(unknown.stderr).toContain("Allowed choices are utf-8, utf-16le, utf-16be, windows-1252");
+  });
+
   test("lists the types that it knows", async () => {
     const json = await aegir(["annotate", "--list-types", "--json"], dir);
     expect(json.code, json.stderr).toBe(0);

@@ -92,8 +92,8 @@ async function annotate(first: string | undefined, rest: string[], flags: Annota
       },
       { saves: false },
     );
-    for (const { file, warnings } of results)
-      for (const warning of warnings) view.warn(`${file}: ${warning}`);
+    for (const { file, warnings, error } of results)
+      for (const warning of error ? [] : warnings) view.warn(`${file}: ${warning}`);
     const columns = results.flatMap((result) => result.columns);
     if (run === null && !flags.quiet) noteUnnamed(columns, (note) => view.note(note));
     view.stop();

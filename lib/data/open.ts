@@ -19,7 +19,7 @@ export type OpenOptions = z.input<typeof openOptions>;
 /**
  * Opens a folder of labelled tables, whichever layout it has: CSV files with a `labels.csv`, or SOTAB's. A folder with subfolders CTA and CPA,
  * of either layout, stands for the one of the task.
- * @throws AegirError ERR_DATA where it has neither layout
+ * @throws AegirError ERR_DATA where it has neither layout; ERR_CONFIG for a training file where there is none to choose
  */
 export async function openDataset(dir: string, options: OpenOptions = {}): Promise<Dataset> {
   const settings = parseOptions("openDataset", openOptions, options);
@@ -28,7 +28,13 @@ export async function openDataset(dir: string, options: OpenOptions = {}): Promi
     throw new AegirError("ERR_DATA", `${dir}: a file, expected a folder of labelled tables`);
   }
   for (const folder of [dir, path.join(dir, settings.task.toUpperCase())]) {
-    if (existsSync(path.join(folder, LABELS_FILE))) return readCsvFolder(folder, settings);
+    if (existsSync(path.join(folder, LABELS_FILE))) {
+      if (settings.trainFile === "full") return readCsvFolder(folder, settings);
+      throw new AegirError(
+        "ERR_CONFIG",
+        `trainFile (--train-file): was '${settings.trainFile}', but ${folder} holds CSV files with a ${LABELS_FILE}, which has one training split; leave it out`,
+      );
+    }
     if (await isSotabFolder(folder)) return readSotab(folder, settings);
   }
   throw new AegirError(

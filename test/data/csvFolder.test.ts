@@ -25,6 +25,10 @@ describe("a folder of CSV files with labels.csv", () => {
     const out = path.join(dir, "data");
     await writeDataset(out, dataset);
     const read = await openDataset(out);
+    await expect(openDataset(out, { trainFile: "small" })).rejects.toMatchObject({
+      code: "ERR_CONFIG",
+      message: expect.stringContaining("trainFile (--train-file): was 'small'"),
+    });
     expect(read.labels).toEqual(dataset.labels);
     expect(read.splits).toEqual(dataset.splits);
     for (const table of dataset.tables.values()) expect(read.tables.get(table.name)).toEqual(table);

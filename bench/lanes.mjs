@@ -114,13 +114,7 @@ async function run({ addon, quick }) {
       };
       // "auto" has measured by the time it is timed, in a process that is as it will be: the more threads OpenMP keeps for the lanes, the less
       // they spin, and the dearer a parallel region is.
-      for (const form of [
-        forms.serial,
-        forms.pool,
-        forms.streams,
-        forms.batched,
-        ...Array(20).fill(forms.auto),
-      ])
+      for (const form of [...Object.values(forms), ...Array(20).fill(forms.auto)])
         for (const each of await form()) each.dispose();
       const { median, worst } = await timed(forms, quick ? Math.ceil(shape.rounds / 3) : shape.rounds);
       const [choice] = swarm.executionChoices();

@@ -1,7 +1,7 @@
 // The fused elementwise pieces of RWKV-7's mixing layers against the same in ATen operators, in one process and one run, alternating: one
 // thread, forward and backward, at the sizes of the training case; and what share of its training step each takes and spares.
 import { seededRandom } from "./random.mjs";
-import { worstError } from "./timed.mjs";
+import { backwardOfSum, release, seconds, worstError } from "./timed.mjs";
 import { makeBatch, sizes, trainNative } from "./training.mjs";
 
 const TOLERANCE = 1e-4;
@@ -47,40 +47,24 @@ const pieces = [
   { name: "relu²", operator: "squaredRelu", operands: [hidden], calls: layers },
 ];
 
-const seconds = ({ start, end }) => (end - start) / 1000;
+const leavesOf = (tensors) => tensors.map((tensor) => Object.assign(tensor.clone(), { requiresGrad: true }));
 
-/** Seconds of forward and backward of the sum of weights times outputs, the weighting left out; outputs and gradients. */
+/** Seconds of forward and of the backward pass of the sum of weights times outputs; outputs and gradients. */
 async function differentiate(addon, lane, input, weights) {
-  const leaves = input.tensors.map((tensor) => tensor.clone());
-  for (const leaf of leaves) leaf.requiresGrad = true;
+  const leaves = leavesOf(input.tensors);
   const { outputs, interval } = await addon.timeMix(lane, { ...input, tensors: leaves });
-  const losses = [];
-  for (const [i, output] of outputs.entries())
-    losses.push((await addon.weightedSum(lane, output, weights[i])).loss);
-  const backward = await addon.backward(
-    lane,
-    losses,
-    losses.map(() => 1),
-  );
+  const backward = await backwardOfSum(addon, lane, outputs, weights);
   const results = [...outputs, ...leaves.map((leaf) => leaf.grad())];
   const values = results.map((tensor) => tensor.detach().data());
-  for (const each of [...results, ...leaves, ...losses]) each.dispose();
-  return { seconds: seconds(interval) + seconds(backward.interval), values };
+  release([...results, ...leaves]);
+  return { seconds: seconds(interval) + seconds(backward), values };
 }
 
 /** Of what both sides share: the weighted sums' own backward pass, one product an output. */
 async function weighting(addon, lane, weights) {
-  const leaves = weights.map((weight) => weight.clone());
-  for (const leaf of leaves) leaf.requiresGrad = true;
-  const losses = [];
-  for (const [i, leaf] of leaves.entries())
-    losses.push((await addon.weightedSum(lane, leaf, weights[i])).loss);
-  const { interval } = await addon.backward(
-    lane,
-    losses,
-    losses.map(() => 1),
-  );
-  for (const each of [...leaves, ...losses]) each.dispose();
+  const leaves = leavesOf(weights);
+  const interval = await backwardOfSum(addon, lane, leaves, weights);
+  release(leaves);
   return seconds(interval);
 }
 
@@ -113,7 +97,7 @@ async function measure(addon, lane, { name, operator, operands }, repeats) {
     best.shared = Math.min(best.shared, await weighting(addon, lane, weights));
     error = Math.max(error, worstError(fused.values, aten.values));
   }
-  for (const each of [...tensors, ...outputs, ...weights, cuSeqlens]) each.dispose();
+  release([...tensors, ...outputs, ...weights, cuSeqlens]);
   return { name, error, fused: best.fused - best.shared, aten: best.aten - best.shared };
 }
 

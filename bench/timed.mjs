@@ -1,6 +1,6 @@
 // One run of an operator of the addon, timed on its lane, and how far two runs' results are apart.
 
-const seconds = ({ start, end }) => (end - start) / 1000;
+export const seconds = ({ start, end }) => (end - start) / 1000;
 
 export function release(record) {
   for (const value of Object.values(record)) value.dispose?.();
@@ -12,6 +12,17 @@ function take(tensor) {
   const values = real.data();
   for (const each of new Set([real, tensor])) each.dispose();
   return values;
+}
+
+/** The backward pass of the sum of `weights` times `outputs`: its interval. */
+export async function backwardOfSum(addon, lane, outputs, weights) {
+  const losses = [];
+  for (const [i, output] of outputs.entries())
+    losses.push((await addon.weightedSum(lane, output, weights[i])).loss);
+  const ones = losses.map(() => 1);
+  const { interval } = await addon.backward(lane, losses, ones);
+  release(losses);
+  return interval;
 }
 
 /**
@@ -28,15 +39,13 @@ export async function runNative(addon, lane, benchCase, inputs, weight, options 
     if (benchCase.inputs.includes(name)) leaves[name].requiresGrad = true;
   }
   const result = await operator(leaves);
-  const { loss } = await addon.weightedSum(lane, result.output, weight);
-  const backward = await addon.backward(lane, [loss], [1]);
+  const backward = await backwardOfSum(addon, lane, [result.output], [weight]);
   const values = [result.output.detach(), ...benchCase.inputs.map((name) => leaves[name].grad())].map(take);
-  loss.dispose();
   release(leaves);
   release(result);
   return {
     forward: seconds(plain.interval),
-    both: seconds(result.interval) + seconds(backward.interval),
+    both: seconds(result.interval) + seconds(backward),
     values,
   };
 }

@@ -1,27 +1,8 @@
-import type { Interval, NativePrefix, NativeState, NativeTensor } from "../native/contract.js";
+import type { Interval, ModelInput, NativePrefix, NativeState, NativeTensor } from "../native/contract.js";
 import type { Lane } from "../tensor/lane.js";
 
 /** Tokens of a batch. Tensors are read when the job runs and stay the caller's. */
-export interface ModelInputs {
-  /** (B,T) i64; packed: (1,T) with `cuSeqlens`. */
-  inputIds: NativeTensor;
-  /** (B,T) i64; absent: role 0. */
-  roleIds?: NativeTensor;
-  /** (B) i64 in 1..T, valid tokens of right-padded rows; absent: all valid. */
-  lengths?: NativeTensor;
-  /** (S+1) i64 from 0 to T, starts of packed sequences. */
-  cuSeqlens?: NativeTensor;
-  /** (B,T) bool, the tokens that are averaged; absent: all valid tokens. */
-  poolMask?: NativeTensor;
-  /** Models with `columns`: (R) i64, the sequences to label; absent: all, each without context. Row r of the output is target r. */
-  targets?: NativeTensor;
-  /** (R,k) i64, the sequences that are other columns of a target's table, in any order; -1: none. */
-  context?: NativeTensor;
-  /** (S) i64, the place of each sequence's column in its table; read where `columns.positions` is not 0. */
-  positions?: NativeTensor;
-  /** Continues the sequences from here; absent: they start. */
-  state?: NativeState;
-}
+export type ModelInputs = Omit<ModelInput, "dropout" | "grad" | "recompute" | "threads">;
 
 export interface RunOptions {
   /** Build the autograd graph; default false. A frozen model has nothing to differentiate and builds none. */

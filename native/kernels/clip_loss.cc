@@ -22,17 +22,18 @@ const ClipLossKernel<T>& kernelOf() {
   return kernelsFor<T>(chosenTables(clipLossSse2, clipLossAvx2, clipLossAvx512));
 }
 
-ClipLossForm formOf(const ClipLossOptions& o, bool hasReference) {
-  ClipLossForm form;
+template <class T>
+ClipLossForm<T> formOf(const ClipLossOptions& o, bool hasReference) {
+  ClipLossForm<T> form;
   form.k25 = o.kind == ClipKind::K25;
-  form.low = form.k25 ? std::exp(o.logAlpha) : 1 - o.epsLow;
-  form.high = form.k25 ? std::exp(o.logBeta) : 1 + o.epsHigh;
-  form.dual = o.dualClip.value_or(std::numeric_limits<double>::infinity());
-  form.logLow = o.logAlpha;
-  form.logHigh = o.logBeta;
-  form.tau = o.tau;
+  form.low = static_cast<T>(form.k25 ? std::exp(o.logAlpha) : 1 - o.epsLow);
+  form.high = static_cast<T>(form.k25 ? std::exp(o.logBeta) : 1 + o.epsHigh);
+  form.dual = static_cast<T>(o.dualClip.value_or(std::numeric_limits<double>::infinity()));
+  form.logLow = static_cast<T>(o.logAlpha);
+  form.logHigh = static_cast<T>(o.logBeta);
+  form.tau = static_cast<T>(o.tau);
   form.maskPenalty = o.maskPenalty;
-  form.klCoef = hasReference ? o.klCoef : 0;
+  form.klCoef = static_cast<T>(hasReference ? o.klCoef : 0);
   form.klForm = o.klForm == KlForm::K1 ? 1 : o.klForm == KlForm::K2 ? 2 : 3;
   return form;
 }
@@ -118,7 +119,7 @@ struct Partial {
 
 template <class T>
 ClipLossResult clipLoss(const ClipLossTokens<T>& in, const ClipLossOptions& options, T* gradLogp) {
-  const auto form = formOf(options, in.logpRef != nullptr);
+  const auto form = formOf<T>(options, in.logpRef != nullptr);
   const auto scales = rowScales(in, options);
   const bool oneScale = options.aggregation != Aggregation::SeqMeanTokenMean;
   const int64_t count = in.rows * in.tokens;

@@ -75,26 +75,6 @@ AEGIR_INLINE Vector<Real> expMinusLinear(Vector<Real> x, Vector<Real> exp) {
   return near ? series : exp - Real(1) - x;
 }
 
-// ClipLossForm in the numbers of the loss. A local copy stays in registers: what is stored through a pointer
-// cannot be part of it.
-template <class Real>
-struct FormOf {
-  Real low, high, dual, logLow, logHigh, tau, klCoef;
-  bool maskPenalty;
-  int klForm;
-
-  AEGIR_INLINE explicit FormOf(const ClipLossForm& form)
-      : low(Real(form.low)),
-        high(Real(form.high)),
-        dual(Real(form.dual)),
-        logLow(Real(form.logLow)),
-        logHigh(Real(form.logHigh)),
-        tau(Real(form.tau)),
-        klCoef(Real(form.klCoef)),
-        maskPenalty(form.maskPenalty),
-        klForm(form.klForm) {}
-};
-
 template <class Real>
 struct Terms {
   Vector<Real> loss, grad;
@@ -103,7 +83,7 @@ struct Terms {
 
 template <class Real>
 AEGIR_INLINE Terms<Real> ppoTerms(Vector<Real> advantage, Vector<Real> ratio, Mask<Real> saturated,
-                                  const FormOf<Real>& form) {
+                                  const ClipLossForm<Real>& form) {
   const Vector<Real> low = broadcast(form.low), high = broadcast(form.high), dual = broadcast(form.dual),
                      none = {};
   Terms<Real> out;
@@ -119,7 +99,7 @@ AEGIR_INLINE Terms<Real> ppoTerms(Vector<Real> advantage, Vector<Real> ratio, Ma
 
 template <class Real>
 AEGIR_INLINE Terms<Real> k25Terms(Vector<Real> advantage, Vector<Real> logRatio, Vector<Real> ratio,
-                                  Mask<Real> saturated, const FormOf<Real>& form) {
+                                  Mask<Real> saturated, const ClipLossForm<Real>& form) {
   const Vector<Real> none = {};
   Terms<Real> out;
   out.low = logRatio < form.logLow;
@@ -137,7 +117,7 @@ AEGIR_INLINE Terms<Real> k25Terms(Vector<Real> advantage, Vector<Real> logRatio,
 
 // d = logpRef - logp.
 template <class Real>
-AEGIR_INLINE void addKl(Terms<Real>& terms, Vector<Real> raw, const FormOf<Real>& form) {
+AEGIR_INLINE void addKl(Terms<Real>& terms, Vector<Real> raw, const ClipLossForm<Real>& form) {
   const Vector<Real> d = clampLogRatio<Real>(raw), none = {};
   Vector<Real> value = -d, slope = broadcast(Real(1));
   if (form.klForm == 2) {
@@ -186,7 +166,7 @@ struct Totals {
 
 // One vector of tokens from `i` on; lanes outside `valid` leave no trace.
 template <class Real, bool K25>
-AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const FormOf<Real>& form, int64_t i,
+AEGIR_INLINE void addTokens(const ClipLossRun<Real>& run, const ClipLossForm<Real>& form, int64_t i,
                             Mask<Real> valid, Chunk<Real>& sums) {
   const Real scale = Real(run.scale);
   const Vector<Real> none = {}, logp = load(run.logp + i), raw = logp - load(run.logpOld + i);
@@ -251,8 +231,11 @@ struct Tail {
 
 // Every vector of a run, the last one padded.
 template <class Real, bool K25>
-AEGIR_INLINE void addRun(const ClipLossRun<Real>& given, const FormOf<Real>& form, Totals<Real>& totals) {
-  const ClipLossRun<Real> run = given;
+AEGIR_INLINE void addRun(const ClipLossRun<Real>& givenRun, const ClipLossForm<Real>& givenForm,
+                         Totals<Real>& totals) {
+  // Copies stay in registers: what is stored through a pointer cannot be part of them.
+  const ClipLossRun<Real> run = givenRun;
+  const ClipLossForm<Real> form = givenForm;
   constexpr int64_t perChunk = vectorsPerChunk * lanes<Real>;
   const Mask<Real> all = Mask<Real>{} == 0;
   const int64_t whole = run.count - run.count % lanes<Real>;
@@ -275,7 +258,7 @@ AEGIR_INLINE void addRun(const ClipLossRun<Real>& given, const FormOf<Real>& for
 
 // The first token of a run whose loss is not finite, found by looking at each alone.
 template <class Real, bool K25>
-int64_t firstBad(const ClipLossRun<Real>& run, const FormOf<Real>& form) {
+int64_t firstBad(const ClipLossRun<Real>& run, const ClipLossForm<Real>& form) {
   for (int64_t i = 0; i < run.count; ++i) {
     Tail<Real> tail;
     ClipLossRun<Real> upToHere = run;
@@ -289,7 +272,7 @@ int64_t firstBad(const ClipLossRun<Real>& run, const FormOf<Real>& form) {
 }
 
 template <class Real, bool K25>
-ClipLossSums sumsOf(const ClipLossRun<Real>& run, const FormOf<Real>& form) {
+ClipLossSums sumsOf(const ClipLossRun<Real>& run, const ClipLossForm<Real>& form) {
   Totals<Real> totals;
   addRun<Real, K25>(run, form, totals);
   ClipLossSums sums;
@@ -311,9 +294,8 @@ ClipLossSums sumsOf(const ClipLossRun<Real>& run, const FormOf<Real>& form) {
 }
 
 template <class Real>
-ClipLossSums runTokens(const ClipLossRun<Real>& run, const ClipLossForm& form) {
-  const FormOf<Real> here(form);
-  return form.k25 ? sumsOf<Real, true>(run, here) : sumsOf<Real, false>(run, here);
+ClipLossSums runTokens(const ClipLossRun<Real>& run, const ClipLossForm<Real>& form) {
+  return form.k25 ? sumsOf<Real, true>(run, form) : sumsOf<Real, false>(run, form);
 }
 
 template <class Real>

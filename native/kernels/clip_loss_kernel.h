@@ -6,15 +6,16 @@
 namespace aegir::kernels {
 
 // What stays the same for every token; bounds of the ratio and of its logarithm.
+template <class Real>
 struct ClipLossForm {
   bool k25 = false;
-  double low = 0, high = 0;
-  double dual = 0;  // infinite: off
-  double logLow = 0, logHigh = 0;
-  double tau = 0;
+  Real low = 0, high = 0;
+  Real dual = 0;  // infinite: off
+  Real logLow = 0, logHigh = 0;
+  Real tau = 0;
   bool maskPenalty = false;
-  double klCoef = 0;  // 0 where there is no reference
-  int klForm = 3;     // 1, 2 or 3
+  Real klCoef = 0;  // 0 where there is no reference
+  int klForm = 3;   // 1, 2 or 3
 };
 
 // `count` tokens; null where absent.
@@ -48,7 +49,7 @@ struct RowWeight {
 
 template <class Real>
 struct ClipLossKernel {
-  ClipLossSums (*run)(const ClipLossRun<Real>&, const ClipLossForm&);
+  ClipLossSums (*run)(const ClipLossRun<Real>&, const ClipLossForm<Real>&);
   RowWeight (*rowWeight)(const bool* mask, const Real* weights, int64_t count);
 };
 

@@ -125,23 +125,25 @@ export interface NativeState {
   dispose(): void;
 }
 
+/** Tensors are read when the job runs and stay the caller's. */
 export interface ModelInput {
-  /** (B,T) i64; packed: (1,T) with cuSeqlens. */
+  /** (B,T) i64; packed: (1,T) with `cuSeqlens`. */
   inputIds: NativeTensor;
-  /** (B,T) i64, absent: role 0. */
+  /** (B,T) i64; absent: role 0. */
   roleIds?: NativeTensor;
-  /** (B) i64, valid tokens of right-padded rows; absent: all valid. */
+  /** (B) i64 in 1..T, valid tokens of right-padded rows; absent: all valid. */
   lengths?: NativeTensor;
-  /** (S+1) i64, starts of packed sequences. */
+  /** (S+1) i64 from 0 to T, starts of packed sequences. */
   cuSeqlens?: NativeTensor;
-  /** (B,T) bool, tokens that the annotation head averages; absent: all valid tokens. */
+  /** (B,T) bool, the tokens that are averaged; absent: all valid tokens. */
   poolMask?: NativeTensor;
-  /** Column-wise annotators: (R) i64, the sequences that are targets; absent: all, without context. */
+  /** Models with `columns`: (R) i64, the sequences to label; absent: all, each without context. Row r of the output is target r. */
   targets?: NativeTensor;
-  /** (R,k) i64, the sequences that are other columns of a target's table; -1: none. */
+  /** (R,k) i64, the sequences that are other columns of a target's table, in any order; -1: none. */
   context?: NativeTensor;
-  /** (S) i64, the place of each sequence's column in its table. */
+  /** (S) i64, the place of each sequence's column in its table; read where `columns.positions` is not 0. */
   positions?: NativeTensor;
+  /** Continues the sequences from here; absent: they start. */
   state?: NativeState;
   /** Of training: zeroes embeddings, and the pooled embedding, with chance `rate` in 0..1; masks follow from `seed` alone. */
   dropout?: { rate: number; seed: number };

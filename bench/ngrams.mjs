@@ -5,7 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { seededRandom } from "./random.mjs";
-import { runNative, worstError } from "./timed.mjs";
+import { runNative, timeNative, worstError } from "./timed.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const TOLERANCE = 1e-4;
@@ -51,14 +51,11 @@ async function ngramNative(addon, lane, { ids, lengths, table, weight }, repeats
   };
   const weights = tensor(weight, [sizes.tokens, sizes.width], "f32");
   const benchCase = { operator: "ngramEmbedding", inputs: ["table"] };
-  let best = { forward: Infinity, both: Infinity };
-  for (let i = 0; i < repeats; i++) {
-    const run = await runNative(addon, lane, benchCase, inputs, weights, { sizes: sizes.ngrams });
-    const { forward, both, values } = run;
-    best = { forward: Math.min(best.forward, forward), both: Math.min(best.both, both), values };
-  }
+  const options = { sizes: sizes.ngrams };
+  const best = await timeNative(addon, lane, benchCase, inputs, weights, repeats, options);
+  const { values } = await runNative(addon, lane, benchCase, inputs, weights, options);
   for (const each of [...Object.values(inputs), weights]) each.dispose();
-  return best;
+  return { ...best, values };
 }
 
 function ngramPython(python, { ids, lengths, table, weight }, repeats) {

@@ -6,20 +6,11 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { cases } from "./cases.mjs";
 import { seededRandom } from "./random.mjs";
-import { runNative, worstError } from "./timed.mjs";
+import { runNative, timeNative, worstError } from "./timed.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 /** float32 over some hundred dependent steps, relative to the largest value. */
 const TOLERANCE = 1e-3;
-
-async function timeNative(addon, lane, benchCase, inputs, weight, repeats) {
-  let best = { forward: Infinity, both: Infinity };
-  for (let i = 0; i < repeats; i++) {
-    const { forward, both, values } = await runNative(addon, lane, benchCase, inputs, weight);
-    best = { forward: Math.min(best.forward, forward), both: Math.min(best.both, both), values };
-  }
-  return best;
-}
 
 function runPython(python, folder, benchCase, inputs, weight) {
   const shapes = { ...benchCase.shapes(), weight: benchCase.outputShape };
@@ -96,7 +87,7 @@ async function runCase(addon, lane, benchCase, { python, quick, sgemm }) {
     const native = {
       forward: Math.min(before.forward, after.forward),
       both: Math.min(before.both, after.both),
-      values: after.values,
+      values: (await runNative(addon, lane, benchCase, inputs, weight)).values,
     };
     const errors = python
       ? report.forms.map((form) => worstError(native.values, form.values))

@@ -27,9 +27,9 @@ export async function backwardOfSum(addon, lane, outputs, weights) {
 
 /**
  * One forward without gradients and one forward + backward of the sum of `weight` times the output.
- * @returns seconds of each, and the values of the output and of the gradients of `benchCase.inputs`
+ * @returns seconds of each, and what `read` makes of the output and of the gradients of `benchCase.inputs`
  */
-export async function runNative(addon, lane, benchCase, inputs, weight, options = {}) {
+async function runOnce(addon, lane, benchCase, inputs, weight, options, read) {
   const operator = (given) => addon[benchCase.operator](lane, { ...given, ...options });
   const plain = await operator(inputs);
   release(plain);
@@ -40,7 +40,7 @@ export async function runNative(addon, lane, benchCase, inputs, weight, options 
   }
   const result = await operator(leaves);
   const backward = await backwardOfSum(addon, lane, [result.output], [weight]);
-  const values = [result.output.detach(), ...benchCase.inputs.map((name) => leaves[name].grad())].map(take);
+  const values = [result.output.detach(), ...benchCase.inputs.map((name) => leaves[name].grad())].map(read);
   release(leaves);
   release(result);
   return {
@@ -48,6 +48,24 @@ export async function runNative(addon, lane, benchCase, inputs, weight, options 
     both: seconds(result.interval) + seconds(backward),
     values,
   };
+}
+
+/** A run, and the values of its output and gradients. */
+export const runNative = (addon, lane, benchCase, inputs, weight, options = {}) =>
+  runOnce(addon, lane, benchCase, inputs, weight, options, take);
+
+/**
+ * The fastest of `repeats` runs. None of their values is read, as none is in PyTorch's loops: copies of them to JavaScript would
+ * put the operator's own memory out of the caches.
+ */
+export async function timeNative(addon, lane, benchCase, inputs, weight, repeats, options = {}) {
+  const best = { forward: Infinity, both: Infinity };
+  for (let i = 0; i < repeats; i++) {
+    const run = await runOnce(addon, lane, benchCase, inputs, weight, options, (tensor) => tensor.dispose());
+    best.forward = Math.min(best.forward, run.forward);
+    best.both = Math.min(best.both, run.both);
+  }
+  return best;
 }
 
 /** Largest |actual - expected| over the largest |expected|, of all results. */

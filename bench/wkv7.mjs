@@ -2,7 +2,7 @@
 // are compared with the plain reference first.
 import { cases } from "./cases.mjs";
 import { seededRandom } from "./random.mjs";
-import { release, runNative, worstError } from "./timed.mjs";
+import { release, runNative, timeNative, worstError } from "./timed.mjs";
 
 const [wkv7] = cases;
 const { makeInputs, shape: BASE, flops } = wkv7;
@@ -52,7 +52,8 @@ async function run({ addon, quick, sgemm }) {
     const weight = addon.Tensor.full(inputs.r.shape, 1, inputs.r.dtype);
     const lane = lanes[form.threads ?? 1];
     const once = (options) => runNative(addon, lane, wkv7, inputs, weight, options);
-    return { name, form, inputs, weight, once, forward: Infinity, both: Infinity };
+    const time = () => timeNative(addon, lane, wkv7, inputs, weight, 1);
+    return { name, form, inputs, weight, once, time, forward: Infinity, both: Infinity };
   });
   try {
     console.log(`\nWKV-7, B=${BATCH} T=${TOKENS} width ${HEADS * HEAD_SIZE}: forms of our own`);
@@ -66,7 +67,7 @@ async function run({ addon, quick, sgemm }) {
     }
     for (let round = 0; round < (quick ? 5 : 20); round++) {
       for (const each of made) {
-        const { forward, both } = await each.once();
+        const { forward, both } = await each.time();
         each.forward = Math.min(each.forward, forward);
         each.both = Math.min(each.both, both);
       }

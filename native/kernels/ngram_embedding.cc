@@ -11,13 +11,14 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "native/core/error.h"
 #include "native/cuda/table.h"
 #include "native/kernels/ngram_hash.h"
+#include "native/kernels/ngram_rows_kernel.h"
 #include "native/kernels/sequence_layout.h"
+#include "native/kernels/simd_level.h"
 
 namespace aegir::kernels {
 namespace {
@@ -26,16 +27,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int64_t longestNgram = cuda::maxNgramSizes;
-// Rows of the table lie anywhere in memory: they are fetched this many n-grams ahead of their use.
-constexpr int64_t ahead = 24;
 // Tokens whose n-grams are hashed before their rows are read.
 constexpr int64_t blockTokens = 256;
 
-template <class T>
-void prefetchRow(const T* row, int64_t width) {
-  constexpr int64_t line = 64 / sizeof(T);
-  for (int64_t i = 0; i < width; i += line) __builtin_prefetch(row + i);
-}
+const NgramRowsTable& rowsTable() { return chosenTables(ngramRowsSse2, ngramRowsAvx2, ngramRowsAvx512); }
 
 struct Ngrams {
   at::Tensor ids, history;
@@ -43,42 +38,66 @@ struct Ngrams {
   NgramForm form;
   int64_t buckets;
 
-  // visit(token, row) over the n-grams of sequences begin..end, with rows (buckets,width) on their way to the
-  // cache; `of` is the part of a row that is read, from its `first` value.
-  template <class T, class Visit>
-  void eachRow(int64_t begin, int64_t end, T* rows, int64_t width, int64_t first, int64_t of,
-               const Visit& visit) const {
-    std::vector<std::pair<int64_t, int64_t>> block;  // token, where its row begins
-    block.reserve(static_cast<size_t>(blockTokens * form.count()));
+  // visit(first token, rows of the tokens from there on) for the tokens of sequences begin..end, a block at a
+  // time; rows of a table of that width.
+  template <class Visit>
+  void eachBlock(int64_t begin, int64_t end, int64_t width, const Visit& visit) const {
+    std::vector<int64_t> starts(static_cast<size_t>(blockTokens * form.count())), ends(blockTokens);
+    int64_t token = begin < end ? layout.start[begin] : 0, tokens = 0;
+    int64_t* next = starts.data();
     const auto flush = [&] {
-      const auto count = static_cast<int64_t>(block.size());
-      for (int64_t e = 0; e < std::min(ahead, count); ++e) prefetchRow(rows + block[e].second + first, of);
-      for (int64_t e = 0; e < count; ++e) {
-        if (e + ahead < count) prefetchRow(rows + block[e + ahead].second + first, of);
-        visit(block[e].first, rows + block[e].second);
-      }
-      block.clear();
+      visit(token, NgramRows{tokens, width, starts.data(), ends.data()});
+      token += tokens;
+      tokens = 0;
+      next = starts.data();
     };
-    each(begin, end, [&](int64_t token, int64_t, int64_t bucket) {
-      if (block.size() == block.capacity()) flush();
-      block.emplace_back(token, bucket * width);
-    });
+    for (int64_t s = begin; s < end; ++s) {
+      for (int64_t t = 0; t < layout.length[s];) {
+        const int64_t run = std::min(layout.length[s] - t, blockTokens - tokens);
+        int64_t named = t >= form.history() ? nameWhole(s, t, run, width, next) : 0;
+        for (int64_t i = 0; i < named; ++i)
+          ends[static_cast<size_t>(tokens++)] = (next += form.count()) - starts.data();
+        if (named == 0) {
+          eachOf(s, t, [&](int64_t, int64_t bucket) { *next++ = bucket * width; });
+          ends[static_cast<size_t>(tokens++)] = next - starts.data();
+          named = 1;
+        }
+        t += named;
+        if (tokens == blockTokens) flush();
+      }
+    }
     flush();
   }
 
-  // visit(token, number of the n-gram, bucket) over the tokens of sequences begin..end.
+  // Where the rows begin of all n-grams of up to `tokens` tokens from t on, which read nothing from before
+  // the sequence; returns of how many.
+  int64_t nameWhole(int64_t s, int64_t t, int64_t tokens, int64_t width, int64_t* starts) const {
+    const auto sizes = static_cast<int64_t>(form.sizes.size());
+    NgramRun run{ids.const_data_ptr<int64_t>() + layout.start[s] + t,
+                 tokens,
+                 form.sizes.data(),
+                 sizes,
+                 form.lowercase ? Letters::Lowercase : Letters::AsTheyAre,
+                 0,
+                 static_cast<uint64_t>(buckets),
+                 width,
+                 starts,
+                 form.count()};
+    const int64_t named = rowsTable().name(run);
+    if (!form.shapes) return named;
+    run.letters = Letters::Shapes;
+    run.salt = shapeSalt;
+    run.starts += sizes;
+    return rowsTable().name(run);
+  }
+
+  // visit(number of the n-gram, bucket) of the token t of sequence s.
   template <class Visit>
-  void each(int64_t begin, int64_t end, const Visit& visit) const {
+  void eachOf(int64_t s, int64_t t, const Visit& visit) const {
     const int64_t past = form.history();
-    for (int64_t s = begin; s < end; ++s) {
-      const int64_t start = layout.start[s];
-      const Ids sequence{ids.const_data_ptr<int64_t>() + start,
-                         history.defined() ? history.const_data_ptr<int64_t>() + s * past : nullptr, past};
-      for (int64_t t = 0; t < layout.length[s]; ++t) {
-        eachNgram(sequence, t, form, static_cast<uint64_t>(buckets),
-                  [&](int64_t j, int64_t bucket) { visit(start + t, j, bucket); });
-      }
-    }
+    const Ids sequence{ids.const_data_ptr<int64_t>() + layout.start[s],
+                       history.defined() ? history.const_data_ptr<int64_t>() + s * past : nullptr, past};
+    eachNgram(sequence, t, form, static_cast<uint64_t>(buckets), visit);
   }
 };
 
@@ -120,14 +139,13 @@ Ngrams ngramsOf(const NgramInput& input) {
 
 at::Tensor forward(const at::Tensor& table, const Ngrams& ngrams) {
   const int64_t width = table.size(1);
-  const at::Tensor output = at::zeros({ngrams.ids.size(0), width}, table.options());
+  const at::Tensor output = at::empty({ngrams.ids.size(0), width}, table.options());
   AT_DISPATCH_FLOATING_TYPES(table.scalar_type(), "ngramEmbedding", [&] {
     const scalar_t* rows = table.const_data_ptr<scalar_t>();
-    scalar_t* out = output.mutable_data_ptr<scalar_t>();
+    scalar_t* sums = output.mutable_data_ptr<scalar_t>();
     at::parallel_for(0, ngrams.layout.size(), 1, [&](int64_t begin, int64_t end) {
-      ngrams.eachRow(begin, end, rows, width, 0, width, [&](int64_t token, const scalar_t* row) {
-        scalar_t* sum = out + token * width;
-        for (int64_t i = 0; i < width; ++i) sum[i] += row[i];
+      ngrams.eachBlock(begin, end, width, [&](int64_t token, const NgramRows& block) {
+        kernelsFor<scalar_t>(rowsTable()).sum(block, rows, sums + token * width);
       });
     });
   });
@@ -136,16 +154,17 @@ at::Tensor forward(const at::Tensor& table, const Ngrams& ngrams) {
 
 // Each thread adds up some of the columns over all tokens, in their order.
 at::Tensor backward(const at::Tensor& gradOutput, const Ngrams& ngrams) {
+  constexpr int64_t columns = 16;  // of a thread, at least: whole vectors
   const int64_t width = gradOutput.size(1);
   const at::Tensor grad = at::zeros({ngrams.buckets, width}, gradOutput.options());
   AT_DISPATCH_FLOATING_TYPES(grad.scalar_type(), "ngramEmbeddingBackward", [&] {
     const scalar_t* given = gradOutput.const_data_ptr<scalar_t>();
     scalar_t* rows = grad.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, width, (width + 1) / 2, [&](int64_t first, int64_t last) {
-      const auto add = [&](int64_t token, scalar_t* row) {
-        for (int64_t i = first; i < last; ++i) row[i] += given[token * width + i];
-      };
-      ngrams.eachRow(0, ngrams.layout.size(), rows, width, first, last - first, add);
+    const int64_t half = ((width + 1) / 2 + columns - 1) / columns * columns;
+    at::parallel_for(0, width, half, [&](int64_t first, int64_t last) {
+      ngrams.eachBlock(0, ngrams.layout.size(), width, [&](int64_t token, const NgramRows& block) {
+        kernelsFor<scalar_t>(rowsTable()).add(block, given + token * width, first, last, rows);
+      });
     });
   });
   return grad;
@@ -197,8 +216,10 @@ at::Tensor ngramBuckets(const NgramInput& input) {
   const int64_t columns = input.form.count();
   const at::Tensor buckets = at::full({ngrams.ids.size(0), columns}, -1, ngrams.ids.options());
   int64_t* out = buckets.mutable_data_ptr<int64_t>();
-  ngrams.each(0, ngrams.layout.size(),
-              [&](int64_t token, int64_t j, int64_t bucket) { out[token * columns + j] = bucket; });
+  for (int64_t s = 0; s < ngrams.layout.size(); ++s) {
+    for (int64_t t = 0; t < ngrams.layout.length[s]; ++t, out += columns)
+      ngrams.eachOf(s, t, [&](int64_t j, int64_t bucket) { out[j] = bucket; });
+  }
   return buckets;
 }
 

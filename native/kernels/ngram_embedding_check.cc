@@ -22,12 +22,12 @@ NgramInput inputOf(const Case& c) {
   const int64_t sequences = static_cast<int64_t>(c.bounds.size()) - 1, past = c.form.history();
   // Few different ids, so that n-grams come more than once, two of one letter; -1 in a history: nothing had
   // been read.
-  const at::Tensor alphabet = at::tensor(std::vector<int64_t>{'k', 'K', 200, -1});
+  const at::Tensor alphabet = at::tensor(std::vector<int64_t>{'k', 'K', 200, '7', 'Z', 'a', '/', 300, -1});
   const auto draw = [&](at::IntArrayRef shape, int64_t from) {
     return alphabet.index({at::randint(0, from, shape, at::kLong)});
   };
-  return {at::randn({c.buckets, c.width}, at::kDouble), draw({c.bounds.back()}, 3),
-          at::tensor(c.bounds, at::kLong), c.history ? draw({sequences, past}, 4) : at::Tensor(), c.form};
+  return {at::randn({c.buckets, c.width}, at::kDouble), draw({c.bounds.back()}, 8),
+          at::tensor(c.bounds, at::kLong), c.history ? draw({sequences, past}, 9) : at::Tensor(), c.form};
 }
 
 void compare(Checker& checker, const Case& c, at::Tensor (*run)(const NgramInput&), at::ScalarType type,
@@ -56,7 +56,7 @@ int run() {
       {"one token", {0, 1}, 7, 3, {{1}}, false},
       {"sizes 1 2 4", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}}, false},
       {"sizes 1 2 4 with history", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}}, true},
-      {"sizes 1 2 4 with history and shapes", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}, false, true}, true},
+      {"sizes 1 2 4 with history and shapes", {0, 40, 40, 41, 300}, 37, 149, {{1, 2, 4}, false, true}, true},
       {"sizes 1 2 4 without case", {0, 40, 40, 41, 300}, 37, 5, {{1, 2, 4}, true}, true},
       {"sizes 2 to 6", {0, 3, 9}, 1000, 48, {{2, 3, 4, 5, 6}}, true},
       {"sizes 2 to 6 and shapes", {0, 3, 9}, 1000, 48, {{2, 3, 4, 5, 6}, true, true}, true},

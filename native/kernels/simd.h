@@ -83,6 +83,8 @@ AEGIR_INLINE void loadRow(const Storage* from, Real* to, int64_t n, int64_t padd
 }
 
 // Asks for n values that are read soon; rows of one head lie too far apart for the processor to foresee them.
+// Not to be called in a lambda that does nothing else: GCC takes such a function for one without effect and
+// drops its calls.
 template <class Storage>
 AEGIR_INLINE void prefetchRow(const Storage* from, int64_t n) {
   constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(Storage));

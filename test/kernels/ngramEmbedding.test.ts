@@ -25,13 +25,18 @@ const id = fc.oneof(
   fc.integer({ min: 0, max: 263 }),
   fc.constantFrom(...Buffer.from("AZaz09@[`{/:"), 127, 128, 255),
 );
-const sequence = fc.array(id, { maxLength: 12 });
+/** Long enough for whole vectors of tokens beside single ones. */
+const sequence = fc.array(id, { maxLength: 40 });
+/** Rows of less than a vector, of one and a rest, and of three and six at a time. */
+const width = fc.constantFrom(1, 5, 19, 29, 77);
 
 describe("ngramEmbedding", () => {
   it("hashes as documented and sums the rows, whatever the packing", async () => {
     const packed = fc.array(sequence, { minLength: 1, maxLength: 4 });
-    const law = fc.asyncProperty(packed, fc.boolean(), fc.boolean(), async (sequences, lowercase, shapes) => {
-      const table = bench.normal(37, 5);
+    const buckets = fc.constantFrom(37, 64);
+    const forms = fc.record({ buckets, width, lowercase: fc.boolean(), shapes: fc.boolean() });
+    const law = fc.asyncProperty(packed, forms, async (sequences, { buckets, width, lowercase, shapes }) => {
+      const table = bench.normal(buckets, width);
       const starts = [0];
       for (const ids of sequences) starts.push(starts.at(-1)! + ids.length);
       const input = {
@@ -43,14 +48,16 @@ describe("ngramEmbedding", () => {
         shapes,
       };
       const { output } = await embed(input);
-      const buckets = bench.keep(await native().ngramBuckets(bench.lane, input));
+      const found = bench.keep(await native().ngramBuckets(bench.lane, input));
       const expected = sequences.flatMap((ids) =>
-        ids.map((_, t) => ngramBucketsOf(ids.slice(0, t + 1), { sizes, buckets: 37, lowercase, shapes })),
+        ids.map((_, t) => ngramBucketsOf(ids.slice(0, t + 1), { sizes, buckets, lowercase, shapes })),
       );
-      expect(values(buckets)).toEqual(expected.flat());
+      expect(values(found)).toEqual(expected.flat());
       const rows = values(table);
       const sums = expected.flatMap((found) =>
-        [0, 1, 2, 3, 4].map((i) => found.reduce((sum, row) => sum + (row < 0 ? 0 : rows[row * 5 + i]!), 0)),
+        Array.from({ length: width }, (_, i) =>
+          found.reduce((sum, row) => sum + (row < 0 ? 0 : rows[row * width + i]!), 0),
+        ),
       );
       for (const [i, value] of values(output).entries()) expect(value).toBeCloseTo(sums[i]!, 12);
     });

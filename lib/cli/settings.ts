@@ -142,7 +142,10 @@ function optionOf(flag: string, inner: z.ZodType, defaultValue: unknown, descrip
     return new Option(defaultValue === true ? `--no-${flag}` : `--${flag}`, description);
   if (type === "enum") return new Option(`--${flag} <name>`, description).choices(Object.values(entries!));
   if (type === "number") return new Option(`--${flag} <n>`, description).argParser(number);
-  if (type === "record") return new Option(`--${flag} <name=n,…>`, description).argParser(namedNumbers);
+  if (type === "union")
+    return new Option(`--${flag} <name=n,…|time>`, description).argParser((text) =>
+      text === "time" ? text : namedNumbers(text),
+    );
   return new Option(`--${flag} <text>`, description);
 }
 

@@ -107,9 +107,10 @@ function comparison({
 function routings({ routings: rows }: LearnReport): Section {
   const ids = Object.keys(rows[0]!.rates);
   return {
-    title: "What the swarm's routing brings",
+    title: "What the swarms' routing brings",
     table: {
       headers: [
+        "system",
         "specialists activated",
         "micro F1",
         "macro F1",
@@ -117,7 +118,8 @@ function routings({ routings: rows }: LearnReport): Section {
         "share of their time",
         ...ids,
       ],
-      rows: rows.map(({ routing, micro, macro, hard, work, rates }) => [
+      rows: rows.map(({ system, routing, micro, macro, hard, work, rates }) => [
+        system,
         routing,
         spread(micro),
         spread(macro),
@@ -127,7 +129,7 @@ function routings({ routings: rows }: LearnReport): Section {
       ]),
     },
     notes: [
-      "Same weights in every line. The last columns: share of the columns that activate each specialist. Time: of all specialists on every column.",
+      "Same weights in every line of a system. The last columns: share of the columns that activate each specialist. Time: of all specialists on every column.",
     ],
     pictures: [],
   };

@@ -19,6 +19,7 @@ import type { TrainingRun } from "./loopOptions.js";
 import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
 import { fitPool, pooledSpecialists } from "./poolFit.js";
+import { timePrices } from "./prices.js";
 import { priceShares } from "./rolloutRewards.js";
 import { correctPerf, loglikPerf } from "./routerLearner.js";
 import {
@@ -109,10 +110,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
   checkSources(run.specialists, options, init !== undefined || recorded !== null);
-  const shares = priceShares(
-    run.specialists.map(({ id }) => id),
-    options.prices,
-  );
+  const ids = run.specialists.map(({ id }) => id);
+  const ownShares = typeof options.prices === "object" ? priceShares(ids, options.prices) : null;
   const specialists = run.specialists.map(columnReader);
   if (out) for (const specialist of specialists) checkStorable(specialist);
   const first = specialists.find(
@@ -162,6 +161,8 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
         onFailure: onWarning,
       });
     const held = await answers(parts.swarm, data.validation, "specialists on validation");
+    const prices = options.prices === "time" ? await timePrices(out, ids, held.times) : undefined;
+    const shares = ownShares ?? priceShares(ids, prices);
     const learnt = options.augment ? null : data.examples;
     const train = await answers(teaching(parts.swarm), learnt, "specialists on training");
     // What is resumed has weights of its own, which replace these.

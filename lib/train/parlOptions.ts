@@ -81,10 +81,10 @@ const rewards = {
     ),
   cost: z.number().min(0).default(0.25).describe("what activating every specialist costs a row"),
   prices: z
-    .record(z.string(), z.number().min(0))
+    .union([z.literal("time"), z.record(z.string(), z.number().min(0))])
     .optional()
     .describe(
-      "what activating each specialist costs beside the others, such as its time (default: all alike)",
+      "what activating each specialist costs beside the others, or time: the milliseconds that it takes for a column, measured once on validation (default: all alike)",
     ),
   targetRate: share.optional().describe("activation rate that a controller of the cost holds"),
   stepsBudget: z

@@ -1,13 +1,20 @@
 import type { SpecialistCache } from "../swarm/index.js";
 
+/** A cache, and what filling it took. */
+export interface FilledCache {
+  cache: SpecialistCache;
+  /** Milliseconds a row. */
+  time: number;
+}
+
 /**
  * What specialists say, computed once for several trainings of the same specialists on the same data with the same seed. The first
  * that asks fills a cache, the others wait for it; `dispose` frees them all once the trainings have ended.
  */
 export class SharedCaches implements Disposable {
-  readonly #caches = new Map<string, Promise<SpecialistCache>>();
+  readonly #caches = new Map<string, Promise<FilledCache>>();
 
-  get(what: string, fill: () => Promise<SpecialistCache>): Promise<SpecialistCache> {
+  get(what: string, fill: () => Promise<FilledCache>): Promise<FilledCache> {
     const present = this.#caches.get(what);
     if (present) return present;
     const made = fill();
@@ -19,7 +26,7 @@ export class SharedCaches implements Disposable {
     for (const cache of this.#caches.values()) {
       // A cache that failed to fill has freed what it had.
       void cache.then(
-        (filled) => filled.dispose(),
+        (filled) => filled.cache.dispose(),
         () => undefined,
       );
     }

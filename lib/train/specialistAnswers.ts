@@ -10,7 +10,7 @@ import {
   type SwarmOrchestrator,
 } from "../swarm/index.js";
 import { Meter, type ProgressListener } from "./progress.js";
-import type { SharedCaches } from "./sharedCaches.js";
+import type { FilledCache, SharedCaches } from "./sharedCaches.js";
 import type { Scope } from "./tensors.js";
 
 /** What the specialists say of the rows of a batch. */
@@ -48,7 +48,7 @@ export class SpecialistAnswers {
   private constructor(
     private readonly asked: Asked,
     /** Per specialist; "broken": it failed while its cache was filled. */
-    private readonly caches: readonly (SpecialistCache | "broken")[] | null,
+    private readonly caches: readonly (FilledCache | "broken")[] | null,
     private readonly options: AnswerOptions,
   ) {}
 
@@ -74,7 +74,7 @@ export class SpecialistAnswers {
     const { specialists } = asked;
     const batches = [...evaluationBatches(examples, { rows: options.rows })];
     const meter = new Meter(options.task, examples.length * specialists.length, options.onProgress);
-    const filled: (SpecialistCache | "broken")[] = [];
+    const filled: (FilledCache | "broken")[] = [];
     const errors: unknown[] = [];
     const answers = new SpecialistAnswers(asked, filled, options);
     for (const [n, specialist] of specialists.entries()) {
@@ -106,6 +106,14 @@ export class SpecialistAnswers {
     return { cacheHits: this.caches && asked > 0 ? stored / asked : null, failedCalls: failed };
   }
 
+  /** (n) milliseconds that a specialist took for a row; of one that failed, and where nothing is cached, null. */
+  get times(): (number | null)[] {
+    return this.asked.specialists.map((_, n) => {
+      const filled = this.caches?.[n];
+      return filled === undefined || filled === "broken" ? null : filled.time;
+    });
+  }
+
   /** @param scope frees what had to be run */
   async of(batch: Batch, inputs: Inputs, scope: Scope): Promise<Answers> {
     const { specialists } = this.asked;
@@ -126,12 +134,12 @@ export class SpecialistAnswers {
     scope: Scope,
   ): Promise<SpecialistResult | null> {
     this.counts.asked += batch.size;
-    const cache = this.caches?.[index];
-    if (cache === "broken") {
+    const filled = this.caches?.[index];
+    if (filled === "broken") {
       this.counts.failed += batch.size;
       return null;
     }
-    const stored = cache?.select(batch.rows)?.[0];
+    const stored = filled?.cache.select(batch.rows)?.[0];
     if (stored) {
       this.counts.stored += batch.size;
       return numbered(stored, index);
@@ -180,7 +188,9 @@ async function fillCache(
   stages: readonly number[] | undefined,
   { maxBytes, signal, timeoutMs }: AnswerOptions,
   onProgress: (done: number) => void,
-): Promise<SpecialistCache> {
+): Promise<FilledCache> {
+  const start = performance.now();
+  let rows = 0;
   const give = new AbortController();
   let alive = () => {};
   const build = SpecialistCache.build([specialist], batches, {
@@ -189,20 +199,24 @@ async function fillCache(
     ...(maxBytes === undefined ? {} : { maxBytes }),
     signal: signal ? AbortSignal.any([signal, give.signal]) : give.signal,
     onProgress: (done) => {
+      rows = done;
       alive();
       onProgress(done);
     },
   });
-  return answered(
-    timeoutMs,
-    () => build,
-    (again) => {
-      alive = again;
-    },
-  ).catch((error) => {
+  try {
+    const cache = await answered(
+      timeoutMs,
+      () => build,
+      (again) => {
+        alive = again;
+      },
+    );
+    return { cache, time: (performance.now() - start) / Math.max(rows, 1) };
+  } catch (error) {
     give.abort();
     throw error;
-  });
+  }
 }
 
 /** `run`, unless nothing is heard of it for `timeoutMs`; a late answer is freed. @param onAlive gets what restarts the clock */

@@ -182,7 +182,7 @@ describe("train, evaluate, annotate", () => {
       [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],
       [
         ["train", "parl", "--out", "new", "--prices", "a=1,b=1,a=5"],
-        "ERR_ARGUMENT]: option '--prices <name=n,…>' argument 'a=1,b=1,a=5' is invalid. a stands there twice",
+        "ERR_ARGUMENT]: option '--prices <name=n,…|time>' argument 'a=1,b=1,a=5' is invalid. a stands there twice",
       ],
       [[...train, "plain"], "ERR_DATA]: plain: cannot be written"],
       [["evaluate", "run", "--limit", "0"], "ERR_CONFIG]: limit: expected a whole number from 1, got 0"],

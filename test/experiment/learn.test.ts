@@ -84,6 +84,7 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     "net, distilled",
     "net, distilled, 2 together",
     "swarm",
+    "swarm that pays for time",
   ]);
   const row = (system: string) => whole.systems.find((each) => each.system === system)!;
   expect(row("net, distilled").macro.values).toHaveLength(2);
@@ -109,7 +110,10 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   expect(options).toMatchObject({ learnFrom: "held-out", holdOut });
   expect(standIns!.map(({ id }) => id)).toEqual(["ngram", "stacked", "net"]);
   const routing = (name: string) => whole.routings.find((each) => each.routing === name)!;
-  expect(whole.routings).toHaveLength(5);
+  expect(whole.routings).toHaveLength(10);
+  const { options: priced } = await readRunConfig(join(out, "runs", "seed-1/swarm-by-time"));
+  expect(priced).toMatchObject({ ...options, ...tiny(out).plan.swarm.byTime });
+  expect(options).not.toHaveProperty("prices");
   expect(routing("the router's").macro).toEqual(row("swarm").macro);
   const work = (name: string) => judged.routings![name]!.work;
   expect([work("all on"), work("all off")]).toEqual([expect.closeTo(1, 9), 0]);
@@ -150,7 +154,9 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     "seed-0/labels",
     "seed-0/distilled",
     "seed-0/stand-in",
+    "seed-0/primary",
     "seed-0/swarm",
+    "seed-0/swarm-by-time",
     "curve-80/distilled",
   ]) {
     const controller = new AbortController();

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Dataset } from "../../lib/data/types.js";
@@ -6,6 +6,7 @@ import { readAbstention } from "../../lib/train/abstention.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
 import { type ParlRun, type SpecialistSource, trainParl } from "../../lib/train/parl.js";
+import { readRunConfig } from "../../lib/train/runFolder.js";
 import { abortAt, folder, metricsOf, type TinySwarm, tinySwarm } from "./support.js";
 
 describe("PARL runs", () => {
@@ -48,6 +49,26 @@ describe("PARL runs", () => {
       const file = join("checkpoint", `${name}.safetensors`);
       expect((await readFile(join(broken, file))).equals(await readFile(join(whole, file)))).toBe(true);
     }
+  });
+
+  test("prices of time are measured once, kept beside the run, and hold when it is resumed", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    const part = trainParl({ ...run, prices: "time", out, ...abortAt("tiny", 8) });
+    await expect(part).rejects.toMatchObject({ code: "ERR_ABORTED" });
+    const file = join(out, "prices.json");
+    const measured = JSON.parse(await readFile(file, "utf8"));
+    expect(Object.keys(measured)).toEqual(specialists.map(({ id }) => id));
+    for (const price of Object.values(measured)) expect(price).toBeGreaterThan(0);
+    await writeFile(file, "{}");
+    const again = () => trainParl({ dataset, specialists, out, resume: true, task: "tiny" });
+    await expect(again()).rejects.toThrow(/prices: '.*' has none; expected one for each of/);
+    await writeFile(file, "{");
+    await expect(again()).rejects.toThrow(/prices\.json is damaged: remove it/);
+    await writeFile(file, JSON.stringify(measured));
+    using _ = await again();
+    expect(JSON.parse(await readFile(file, "utf8"))).toEqual(measured);
+    expect((await readRunConfig(out)).options).toMatchObject({ prices: "time" });
   });
 
   test("the log tells how far a step's updates went, and what was run again", async () => {

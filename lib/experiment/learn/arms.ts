@@ -10,7 +10,7 @@ import type { CellContext } from "../cells.js";
 import { answersOf } from "./answers.js";
 import { type Arm, runSettings, type Study } from "./arm.js";
 import type { LearnPlan, TeacherName } from "./plan.js";
-import { swarm } from "./swarmArm.js";
+import { primary, swarms } from "./swarmArm.js";
 
 /** The strongest linear classifier, trained once for all seeds. */
 const stacked: Arm = {
@@ -86,7 +86,7 @@ const standIn: Arm = {
 };
 
 /** What is trained with every seed. */
-export const ARMS: readonly Arm[] = [stacked, labels, distilled, standIn, swarm];
+export const ARMS: readonly Arm[] = [stacked, labels, distilled, standIn, primary, ...swarms];
 
 /** Teachers that are arms themselves; the others are linear specialists. */
 function isArm(name: TeacherName): name is "labels" | "swarm" {

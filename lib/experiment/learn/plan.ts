@@ -44,8 +44,8 @@ export interface LearnPlan extends Recipe {
   ngrams: Omit<NgramSpecialistOptions, "context" | "folds" | "tau">;
   /** Linear specialists, for teaching and for the swarm. */
   specialists: Record<string, { kind: SpecialistKind; options?: object }>;
-  /** A small model that reads sequences, and how it learns to ask. */
-  swarm: { primary: Recipe; parl: ParlOptions };
+  /** A small model that reads sequences, and how it learns to ask; `byTime`, over `parl`: where what it asks costs its time. */
+  swarm: { primary: Recipe; parl: ParlOptions; byTime: ParlOptions };
   ablations: Ablation[];
   /** Labelled columns of the learning curve; counts that training has not so many of are left out. */
   curve: number[];
@@ -151,6 +151,7 @@ const SWARM: LearnPlan["swarm"] = {
     saveEvery: 50,
     keep: "last",
   },
+  byTime: { prices: "time", cost: 0.2 },
 };
 
 /** Of what either net reads. */
@@ -251,6 +252,8 @@ function quickPlan(): LearnPlan {
         saveEvery: 3,
         keep: "last",
       },
+      // Measured ones differ from run to run.
+      byTime: { prices: { ngram: 1, stacked: 4, net: 5 }, cost: 0.2 },
     },
     ablations: [
       { name: "no context columns", of: "labels", serialise: { maxContext: 0 } },

@@ -8,6 +8,7 @@ import { evaluationSet } from "../../train/evaluate.js";
 import { thin } from "../../train/examples.js";
 import { type LoadedRun, loadRun } from "../../train/loadRun.js";
 import { type ParlRun, trainParl } from "../../train/parl.js";
+import type { ParlOptions } from "../../train/parlOptions.js";
 import { trainSupervised } from "../../train/supervised.js";
 import { Scope } from "../../train/tensors.js";
 import type { CellContext } from "../cells.js";
@@ -22,55 +23,91 @@ import {
   ratesOf,
   shuffledRouting,
 } from "../routings.js";
-import type { RoutedAnswers, SystemResult } from "./answers.js";
-import { type Arm, runSettings } from "./arm.js";
+import type { RoutedAnswers, ScoredSplit, SystemResult } from "./answers.js";
+import { type Arm, runSettings, type Study } from "./arm.js";
+import type { LearnPlan } from "./plan.js";
 
-/**
- * Linear specialists and the distilled net, all frozen, asked by a small primary that reads sequences. All of them know their training columns
- * by heart, so the swarm learns on sites that the primary and a stand-in of every specialist held out.
- */
-export const swarm: Arm = {
-  id: "swarm",
-  title: "swarm",
-  saw: (plan) =>
-    `as its members (${[...Object.keys(plan.specialists), "distilled net"].join(", ")}), whose labels it learns on again`,
-  needs: () => ["distilled", "stand-in"],
-  specialists: (plan) => Object.keys(plan.specialists),
-  standIns: (plan) => Object.keys(plan.specialists),
+/** Of the swarms, which reads sequences; it held out the sites that they learn on. */
+export const primary: Arm = {
+  id: "primary",
+  title: "primary",
+  saw: () => "labels, but for the sites that the swarm learns on",
+  means: true,
+  needs: () => [],
+  specialists: () => [],
   onCurve: false,
-  steps: ({ swarm: { primary, parl } }) => (primary.train.steps ?? 0) / 2 + (parl.steps ?? 0),
-  async train(study, context) {
-    const { plan, dataset, seed, dir } = study;
-    const { primary, parl } = plan.swarm;
+  steps: ({ swarm }) => (swarm.primary.train.steps ?? 0) / 2,
+  async train({ plan, dataset, seed, dir }, context) {
+    const { primary } = plan.swarm;
+    const settings = { ...primary.train, ...runSettings(join(dir, "primary"), primary, context) };
     const { holdOut } = plan.standIn;
-    const init = join(dir, "primary");
-    const first = runSettings(init, primary, context);
-    (await trainSupervised({ ...primary.train, ...first, dataset, seed, holdOut })).model.dispose();
-    using scope = new Scope();
-    const specialists: ParlRun["specialists"] = [];
-    const standIns: Record<string, LoadedRun> = {};
-    for (const id of Object.keys(plan.specialists)) {
-      const run = await loadRun(join(study.specialists, id), { name: id });
-      specialists.push(specialistOf(run, id, id));
-      standIns[id] = await loadRun(join(study.standIns, id), { name: id });
-    }
-    const net = scope.keep(await loadRun(join(dir, "distilled")));
-    specialists.push(specialistOf(net, "net", "net"));
-    standIns.net = scope.keep(await loadRun(join(dir, "stand-in")));
-    const settings = { ...parl, ...runSettings(join(dir, "swarm"), primary, context) };
-    const learning = { learnFrom: "held-out", holdOut, specialists, standIns } as const;
-    (await trainParl({ ...settings, ...learning, dataset, seed, init }))[Symbol.dispose]();
-  },
-  async answers({ dataset, seed, dir }, split, context) {
-    using run = await loadRun(join(dir, "swarm"));
-    const { swarm: orchestrator, serialiser, labels, calibration } = run;
-    const set = await evaluationSet(dataset, split, labels, serialiser);
-    const groups = set.columns.map(() => "");
-    const outcomes = await swarmOutcomes(orchestrator!, set, groups, { calibration, ...context });
-    const result = routedResult(outcomes, await timesOf(run, dataset, context), seed);
-    return { ...result, tau: calibration!.priorPower, parameters: parametersOf(run) };
+    (await trainSupervised({ ...settings, dataset, seed, holdOut })).model.dispose();
   },
 };
+
+/** Every specialist costs the same, or its time. */
+export const swarms: readonly Arm[] = [
+  swarmArm("swarm", "swarm", () => ({})),
+  swarmArm("swarm-by-time", "swarm that pays for time", ({ swarm }) => swarm.byTime),
+];
+
+/**
+ * Linear specialists and the distilled net, all frozen, asked by a small primary. All of them know their training columns by heart, so the swarm
+ * learns on sites that the primary and a stand-in of every specialist held out.
+ * @param own over the plan's options of PARL
+ */
+function swarmArm(id: string, title: string, own: (plan: LearnPlan) => ParlOptions): Arm {
+  const linear = (plan: LearnPlan) => Object.keys(plan.specialists);
+  return {
+    id,
+    title,
+    saw: (plan) =>
+      `as its members (${[...linear(plan), "distilled net"].join(", ")}), whose labels it learns on again`,
+    needs: () => ["distilled", "stand-in", "primary"],
+    specialists: linear,
+    standIns: linear,
+    onCurve: false,
+    steps: ({ swarm }) => swarm.parl.steps ?? 0,
+    train: (study, context) => trainSwarm(id, study, own(study.plan), context),
+    answers: (study, split, context) => swarmAnswers(id, study, split, context),
+  };
+}
+
+async function trainSwarm(id: string, study: Study, own: ParlOptions, context: CellContext): Promise<void> {
+  const { plan, dataset, seed, dir } = study;
+  const { primary, parl } = plan.swarm;
+  const { holdOut } = plan.standIn;
+  const init = join(dir, "primary");
+  using scope = new Scope();
+  const specialists: ParlRun["specialists"] = [];
+  const standIns: Record<string, LoadedRun> = {};
+  for (const id of Object.keys(plan.specialists)) {
+    const run = await loadRun(join(study.specialists, id), { name: id });
+    specialists.push(specialistOf(run, id, id));
+    standIns[id] = await loadRun(join(study.standIns, id), { name: id });
+  }
+  const net = scope.keep(await loadRun(join(dir, "distilled")));
+  specialists.push(specialistOf(net, "net", "net"));
+  standIns.net = scope.keep(await loadRun(join(dir, "stand-in")));
+  const settings = { ...parl, ...own, ...runSettings(join(dir, id), primary, context), task: id };
+  const learning = { learnFrom: "held-out", holdOut, specialists, standIns } as const;
+  (await trainParl({ ...settings, ...learning, dataset, seed, init }))[Symbol.dispose]();
+}
+
+async function swarmAnswers(
+  id: string,
+  { dataset, seed, dir }: Study,
+  split: ScoredSplit,
+  context: CellContext,
+): Promise<SystemResult> {
+  using run = await loadRun(join(dir, id));
+  const { swarm: orchestrator, serialiser, labels, calibration } = run;
+  const set = await evaluationSet(dataset, split, labels, serialiser);
+  const groups = set.columns.map(() => "");
+  const outcomes = await swarmOutcomes(orchestrator!, set, groups, { calibration, ...context });
+  const result = routedResult(outcomes, await timesOf(run, dataset, context), seed);
+  return { ...result, tau: calibration!.priorPower, parameters: parametersOf(run) };
+}
 
 /** Of the trained parts and of the specialists. */
 function parametersOf({ swarm: orchestrator }: LoadedRun): number {

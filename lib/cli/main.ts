@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
-import { Command } from "commander";
+import { Command, InvalidArgumentError } from "commander";
 import { AegirError } from "../errors.js";
 import { register as registerAnnotate } from "./annotate.js";
 import { register as registerData } from "./data.js";
@@ -45,6 +45,20 @@ function fail(error: unknown): number {
   return 1;
 }
 
+/** `--out --quiet` forgot a value, and is no folder of that name. */
+function refuseOptionsAsValues(command: Command): void {
+  const flags = command.options.flatMap(({ long }) => long ?? []);
+  for (const option of command.options.filter(({ required, variadic }) => required && !variadic)) {
+    const parse = option.parseArg;
+    option.argParser((text, former) => {
+      if (flags.includes(text))
+        throw new InvalidArgumentError(`it is an option; give --${option.name()} a value`);
+      return parse ? parse(text, former) : text;
+    });
+  }
+  command.commands.forEach(refuseOptionsAsValues);
+}
+
 function build(): Command {
   const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
   const program = new Command("aegir-swarm")
@@ -59,6 +73,7 @@ function build(): Command {
       },
     });
   for (const register of commands) register(program);
+  refuseOptionsAsValues(program);
   return program;
 }
 

@@ -16,7 +16,7 @@ import { columnsToLearn, foldersOf, standingIn } from "./heldOut.js";
 import type { LoadedRun } from "./loadRun.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
-import { type ParlOptions, type ParlSettings, parlOptions } from "./parlOptions.js";
+import { type ParlOptions, type ParlSettings, parlOptions, refuseUnread } from "./parlOptions.js";
 import { ParlTrainee } from "./parlTrainee.js";
 import { fitPool, pooledSpecialists } from "./poolFit.js";
 import { timePrices } from "./prices.js";
@@ -109,6 +109,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const { specialists: _, signal, onProgress, onWarning, caches, freshRouter, ...given } = rest;
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
+  refuseUnread(given, options);
   checkSources(run.specialists, options, init !== undefined || recorded !== null);
   const ids = run.specialists.map(({ id }) => id);
   const ownShares = typeof options.prices === "object" ? priceShares(ids, options.prices) : null;

@@ -196,6 +196,36 @@ export const parlOptions = z.strictObject({
 export type ParlOptions = z.input<typeof parlOptions>;
 export type ParlSettings = z.output<typeof parlOptions>;
 
+/** Options that mean nothing unless another has a certain value. */
+const READ_WITH: { names: (keyof ParlSettings)[]; what: string; read: (all: ParlSettings) => boolean }[] = [
+  {
+    names: ["logAlpha", "logBeta", "tau"],
+    what: "objective k25",
+    read: ({ objective }) => objective === "k25",
+  },
+  {
+    names: ["clipFrom", "clipTo", "clipHighScale", "dualClip"],
+    what: "objective ppo",
+    read: ({ objective }) => objective === "ppo",
+  },
+  { names: ["togglePercentile"], what: "toggle", read: ({ toggle }) => toggle !== undefined },
+  { names: ["stepsPenalty"], what: "stepsBudget", read: ({ stepsBudget }) => stepsBudget !== undefined },
+  { names: ["fusionMode"], what: "fuse states", read: ({ fuse }) => fuse !== "outputs" },
+  { names: ["fuseLabels", "poolOnly"], what: "fuse outputs", read: ({ fuse }) => fuse !== "states" },
+];
+
+/** @throws AegirError ERR_CONFIG for the first of `given` that nothing reads */
+export function refuseUnread(given: ParlOptions, settings: ParlSettings): void {
+  for (const { names, what, read } of READ_WITH) {
+    const name = names.find((each) => given[each] !== undefined);
+    if (name === undefined || read(settings)) continue;
+    throw new AegirError(
+      "ERR_CONFIG",
+      `trainParl.${name}: was ${given[name]}, which nothing reads without ${what}; leave it out, or give that too`,
+    );
+  }
+}
+
 const ENUMERATED_BY_DEFAULT = 3;
 const ENUMERATION_LIMIT = 10;
 

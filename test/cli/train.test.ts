@@ -178,6 +178,10 @@ describe("train, evaluate, annotate", () => {
         "ERR_CONFIG]: run already holds a run: choose another folder",
       ],
       [["train", "parl", "--out", "new", "--specialist", "a="], "ERR_ARGUMENT]: option '--specialist"],
+      [
+        ["train", "supervised", "--out", "--quiet"],
+        "ERR_ARGUMENT]: option '--out <run>' argument '--quiet' is invalid. it is an option; give --out a value",
+      ],
       [[...train, "new", "--head-size", "0"], "ERR_CONFIG]: model options.headSize"],
       [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],
       [

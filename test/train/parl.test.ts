@@ -221,6 +221,20 @@ describe("PARL training", () => {
     );
   });
 
+  test.each([
+    [{ tau: 0.2 }, "tau: was 0.2, which nothing reads without objective k25"],
+    [{ objective: "k25", dualClip: 3 }, "dualClip: was 3, which nothing reads without objective ppo"],
+    [{ togglePercentile: 20 }, "togglePercentile: was 20, which nothing reads without toggle"],
+    [{ stepsPenalty: 2 }, "stepsPenalty: was 2, which nothing reads without stepsBudget"],
+    [
+      { fuse: "outputs", fusionMode: "gated" },
+      "fusionMode: was gated, which nothing reads without fuse states",
+    ],
+    [{ fuse: "states", poolOnly: true }, "poolOnly: was true, which nothing reads without fuse outputs"],
+  ] as const)("an option that nothing reads is refused: %j", async (given, message) => {
+    await expect(trainParl({ ...run, ...given })).rejects.toThrow(`trainParl.${message}`);
+  });
+
   test("no specialists, two of one name", async () => {
     await expect(trainParl({ ...run, specialists: [] })).rejects.toMatchObject({ code: "ERR_CONFIG" });
     await expect(trainParl({ ...run, specialists: [specialists[0]!, specialists[0]!] })).rejects.toThrow(

@@ -12,6 +12,7 @@ import { type Calibration, saveCalibration } from "./calibration.js";
 import { columnReader } from "./columnModel.js";
 import { defined } from "./defined.js";
 import { encodeColumns, knownColumns, trainableLabels, validationColumns } from "./examples.js";
+import { fingerprintOf } from "./fingerprint.js";
 import { columnsToLearn, foldersOf, standingIn } from "./heldOut.js";
 import type { LoadedRun } from "./loadRun.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
@@ -143,6 +144,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
         options,
         init: init ?? null,
         data: dataSource ?? null,
+        fingerprint: fingerprintOf(dataset),
         swarm: swarmConfig(parts.swarm),
         ...(Object.keys(standIns).length > 0 ? { standIns: foldersOf(standIns) } : {}),
       };

@@ -16,6 +16,7 @@ import { native } from "../native/load.js";
 import { ContrastBatches, type ContrastObjective, ContrastTrainee, contrastable } from "./contrast.js";
 import { defined } from "./defined.js";
 import { encodeTargets, thin } from "./examples.js";
+import { fingerprintOf } from "./fingerprint.js";
 import { type Figures, runLoop, type TrainingOutcome } from "./loop.js";
 import { loopOptions, type TrainingRun } from "./loopOptions.js";
 import { backward, ratioTerm } from "./losses.js";
@@ -98,6 +99,7 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
       options,
       init: null,
       data: dataSource ?? null,
+      fingerprint: fingerprintOf(dataset),
     };
     if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, pretrainOptions));
     const outcome = await runLoop(trainee, {

@@ -35,6 +35,8 @@ export interface RunConfig {
   init: string | null;
   /** Where the data came from, for people and for the commands; null: given in memory. */
   data: { [key: string]: MetricValue } | null;
+  /** `fingerprintOf` its columns; runs of before have none. */
+  fingerprint?: string;
   swarm?: { [key: string]: MetricValue };
   /** Swarms that learnt on held-out sites: the runs that answered there in place of specialists. */
   standIns?: { id: string; run: string }[];
@@ -66,6 +68,7 @@ const configSchema = z.looseObject({
   init: z.string().nullable(),
   data: z.looseObject({}).nullable(),
   none: z.string().optional(),
+  fingerprint: z.string().optional(),
   standIns: z.array(z.object({ id: z.string(), run: z.string() })).optional(),
   swarm: z
     .looseObject({
@@ -83,8 +86,18 @@ const configSchema = z.looseObject({
  */
 export async function openRun(dir: string, config: RunConfig, recorded: RunConfig | null): Promise<void> {
   if (recorded) {
-    const { data: _, init: __, ...before } = recorded;
-    const { data: ___, init: ____, ...now } = JSON.parse(JSON.stringify(config)) as RunConfig;
+    const { data: _, init: __, fingerprint, ...before } = recorded;
+    const {
+      data: ___,
+      init: ____,
+      fingerprint: given,
+      ...now
+    } = JSON.parse(JSON.stringify(config)) as RunConfig;
+    if (fingerprint !== undefined && fingerprint !== given)
+      throw new AegirError(
+        "ERR_CONFIG",
+        `${dir} cannot be resumed: the labelled columns or their cells are not those that it began with; give it those, or train a new run`,
+      );
     const difference = firstDifference(before, now);
     if (!difference) return;
     const { path, left, right } = difference;

@@ -10,6 +10,7 @@ import { labelsOf, withoutHeldOutSites } from "../specialists/index.js";
 import { type Calibration, calibrate, saveCalibration } from "./calibration.js";
 import { defined } from "./defined.js";
 import { encodeColumns, encodeRefs, encodeTargets, trainableLabels, validationColumns } from "./examples.js";
+import { fingerprintOf } from "./fingerprint.js";
 import { initialiseFrom } from "./initialise.js";
 import { runLoop, type TrainingOutcome } from "./loop.js";
 import type { TrainingRun } from "./loopOptions.js";
@@ -138,6 +139,7 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
       options,
       init: init ?? null,
       data: dataSource ?? null,
+      fingerprint: fingerprintOf(dataset),
       ...(soft ? { distill: { ...soft.source, share: soft.share } } : {}),
       ...(also.length > 0 ? { also: also.map(({ name: id, source = null }) => ({ name: id, source })) } : {}),
     };

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import type { Dataset } from "../../lib/data/types.js";
+import type { Dataset, LabelledColumn } from "../../lib/data/types.js";
 import { native } from "../../lib/native/load.js";
 import { annotateTable } from "../../lib/train/annotate.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
@@ -157,6 +157,41 @@ describe("bad input", () => {
       message: expect.stringMatching(/zodiacSign.*label a training column of each/),
     });
     expect(await readdir(dir.path)).toEqual([]);
+  });
+
+  test("resuming on other data is refused, and on the same read again goes on", async () => {
+    await using dir = await folder();
+    const out = join(dir.path, "run");
+    const run = { ...small, dataset, out, steps: 12, saveEvery: 5, task: "tiny" };
+    await expect(trainSupervised({ ...run, ...abortAt("tiny", 3) })).rejects.toMatchObject({
+      code: "ERR_ABORTED",
+    });
+    const changes: [split: "train" | "validation", change: (data: Dataset, at: LabelledColumn) => void][] = [
+      [
+        "train",
+        ({ tables }, { table, column }) => void tables.get(table)!.columns[column]!.cells.push("more"),
+      ],
+      [
+        "validation",
+        ({ tables }, { table, column }) => (tables.get(table)!.columns[column]!.cells[0] += "?"),
+      ],
+      [
+        "train",
+        ({ splits, labels }, at) => (splits.train[0] = { ...at, label: labels.find((l) => l !== at.label)! }),
+      ],
+      ["validation", ({ splits }) => void splits.validation.reverse()],
+    ];
+    for (const [split, change] of changes) {
+      const other = structuredClone(dataset);
+      change(other, other.splits[split][0]!);
+      const resumed = trainSupervised({ ...run, dataset: other, resume: true });
+      await expect(resumed).rejects.toThrow(
+        /the labelled columns or their cells are not those that it began with/,
+      );
+    }
+    const same = await trainSupervised({ ...run, dataset: structuredClone(dataset), resume: true });
+    expect(same.outcome.steps).toBe(12);
+    same.model.dispose();
   });
 
   test("a folder that holds a run already, resuming with other options, resuming nothing", async () => {

@@ -45,15 +45,16 @@ function fail(error: unknown): number {
   return 1;
 }
 
-/** `--out --quiet` forgot a value, and is no folder of that name. */
+/** `--out --quiet` forgot a value, and is no folder of that name; `./--quiet` is. */
 function refuseOptionsAsValues(command: Command): void {
-  const flags = command.options.flatMap(({ long }) => long ?? []);
-  for (const option of command.options.filter(({ required, variadic }) => required && !variadic)) {
+  for (const option of command.options.filter(({ required }) => required)) {
     const parse = option.parseArg;
-    option.argParser((text, former) => {
-      if (flags.includes(text))
-        throw new InvalidArgumentError(`it is an option; give --${option.name()} a value`);
-      return parse ? parse(text, former) : text;
+    option.argParser((text, former: unknown) => {
+      if (text === "-h" || text.startsWith("--"))
+        throw new InvalidArgumentError(`it looks like an option; give --${option.name()} a value`);
+      if (parse) return parse(text, former);
+      if (!option.variadic) return text;
+      return Array.isArray(former) && former !== option.defaultValue ? [...former, text] : [text];
     });
   }
   command.commands.forEach(refuseOptionsAsValues);

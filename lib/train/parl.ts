@@ -110,7 +110,7 @@ export async function trainParl(run: ParlRun): Promise<TrainedSwarm> {
   const { specialists: _, signal, onProgress, onWarning, caches, freshRouter, ...given } = rest;
   const recorded = await recordedRun(out, resume, "parl");
   const options = parseOptions("trainParl", parlOptions, { ...recorded?.options, ...defined(given) });
-  refuseUnread(given, options);
+  refuseUnread(given, options, run.specialists.length);
   checkSources(run.specialists, options, init !== undefined || recorded !== null);
   const ids = run.specialists.map(({ id }) => id);
   const ownShares = typeof options.prices === "object" ? priceShares(ids, options.prices) : null;

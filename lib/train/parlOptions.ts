@@ -197,7 +197,11 @@ export type ParlOptions = z.input<typeof parlOptions>;
 export type ParlSettings = z.output<typeof parlOptions>;
 
 /** Options that mean nothing unless another has a certain value. */
-const READ_WITH: { names: (keyof ParlSettings)[]; what: string; read: (all: ParlSettings) => boolean }[] = [
+const READ_WITH: {
+  names: (keyof ParlSettings)[];
+  what: string;
+  read: (all: ParlSettings, numSpecialists: number) => boolean;
+}[] = [
   {
     names: ["logAlpha", "logBeta", "tau"],
     what: "objective k25",
@@ -210,18 +214,36 @@ const READ_WITH: { names: (keyof ParlSettings)[]; what: string; read: (all: Parl
   },
   { names: ["togglePercentile"], what: "toggle", read: ({ toggle }) => toggle !== undefined },
   { names: ["stepsPenalty"], what: "stepsBudget", read: ({ stepsBudget }) => stepsBudget !== undefined },
-  { names: ["fusionMode"], what: "fuse states", read: ({ fuse }) => fuse !== "outputs" },
-  { names: ["fuseLabels", "poolOnly"], what: "fuse outputs", read: ({ fuse }) => fuse !== "states" },
+  {
+    names: ["prices"],
+    what: "a cost",
+    read: ({ cost, targetRate }) => cost > 0 || targetRate !== undefined,
+  },
+  {
+    names: ["baseline"],
+    what: "drawn routings (estimator sample) and normalise none",
+    read: (all, n) => !enumerates(all, n) && all.normalise === "none",
+  },
+  { names: ["fusionMode", "alignmentLrScale"], what: "fuse states", read: ({ fuse }) => fuse !== "outputs" },
+  { names: ["fuseLabels"], what: "fuse outputs", read: ({ fuse }) => fuse !== "states" },
+  {
+    names: ["poolOnly"],
+    what: "fuse outputs, and fuseLabels",
+    read: ({ fuse, fuseLabels }) => fuse !== "states" && fuseLabels,
+  },
 ];
 
-/** @throws AegirError ERR_CONFIG for the first of `given` that nothing reads */
-export function refuseUnread(given: ParlOptions, settings: ParlSettings): void {
+/** @throws AegirError ERR_CONFIG for the first of `given` that nothing reads, unless it is the default */
+export function refuseUnread(given: ParlOptions, settings: ParlSettings, numSpecialists: number): void {
+  const defaults = parlOptions.parse({});
   for (const { names, what, read } of READ_WITH) {
-    const name = names.find((each) => given[each] !== undefined);
-    if (name === undefined || read(settings)) continue;
+    const name = names.find((each) => given[each] !== undefined && given[each] !== defaults[each]);
+    if (name === undefined || read(settings, numSpecialists)) continue;
+    const value = given[name];
+    const was = typeof value === "object" ? JSON.stringify(value) : value;
     throw new AegirError(
       "ERR_CONFIG",
-      `trainParl.${name}: was ${given[name]}, which nothing reads without ${what}; leave it out, or give that too`,
+      `trainParl.${name}: was ${was}, which nothing reads without ${what}; leave it out, or give that too`,
     );
   }
 }

@@ -3,7 +3,7 @@ import type { SpecialistCache } from "../swarm/index.js";
 /** A cache, and what filling it took. */
 export interface FilledCache {
   cache: SpecialistCache;
-  /** Milliseconds a row. */
+  /** Milliseconds a row, the median of the batches. */
   time: number;
 }
 

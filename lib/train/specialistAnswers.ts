@@ -10,6 +10,7 @@ import {
   type SwarmOrchestrator,
 } from "../swarm/index.js";
 import { Meter, type ProgressListener } from "./progress.js";
+import { RowClock } from "./rowClock.js";
 import type { FilledCache, SharedCaches } from "./sharedCaches.js";
 import type { Scope } from "./tensors.js";
 
@@ -189,8 +190,7 @@ async function fillCache(
   { maxBytes, signal, timeoutMs }: AnswerOptions,
   onProgress: (done: number) => void,
 ): Promise<FilledCache> {
-  const start = performance.now();
-  let rows = 0;
+  const clock = new RowClock();
   const give = new AbortController();
   let alive = () => {};
   const build = SpecialistCache.build([specialist], batches, {
@@ -199,7 +199,7 @@ async function fillCache(
     ...(maxBytes === undefined ? {} : { maxBytes }),
     signal: signal ? AbortSignal.any([signal, give.signal]) : give.signal,
     onProgress: (done) => {
-      rows = done;
+      clock.done(done);
       alive();
       onProgress(done);
     },
@@ -212,7 +212,7 @@ async function fillCache(
         alive = again;
       },
     );
-    return { cache, time: (performance.now() - start) / Math.max(rows, 1) };
+    return { cache, time: clock.perRow(batches[0]!.size) };
   } catch (error) {
     give.abort();
     throw error;

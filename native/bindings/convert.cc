@@ -88,14 +88,18 @@ std::vector<double> numberList(const Napi::Value& value, const std::string& argu
   return readList(value, argument, numberArg);
 }
 
+std::vector<int64_t> integerList(const Napi::Value& value, const std::string& argument, int64_t low) {
+  return readList(value, argument, [low](const Napi::Value& number, const std::string& name) {
+    return integerArg(number, name, low);
+  });
+}
+
 std::vector<std::string> stringList(const Napi::Value& value, const std::string& argument) {
   return readList(value, argument, stringArg);
 }
 
 std::vector<int64_t> shapeArg(const Napi::Value& value, const std::string& argument) {
-  auto shape = readList(value, argument, [](const Napi::Value& size, const std::string& name) {
-    return integerArg(size, name, 0);
-  });
+  auto shape = integerList(value, argument);
   // As many as ATen's operators take.
   check(shape.size() <= kMaxDims, ErrorCode::Shape, argument, ": ", shape.size(),
         " dimensions, expected at most ", kMaxDims);

@@ -34,6 +34,7 @@ int64_t integerArg(const Napi::Value& value, const std::string& argument, int64_
 bool boolArg(const Napi::Value& value, const std::string& argument);
 std::string stringArg(const Napi::Value& value, const std::string& argument);
 std::vector<double> numberList(const Napi::Value& value, const std::string& argument);
+std::vector<int64_t> integerList(const Napi::Value& value, const std::string& argument, int64_t low = 0);
 std::vector<std::string> stringList(const Napi::Value& value, const std::string& argument);
 // Non-negative sizes whose product fits an int64.
 std::vector<int64_t> shapeArg(const Napi::Value& value, const std::string& argument);

@@ -70,9 +70,7 @@ kernels::NgramInput ngramInput(const Napi::Object& object) {
                             tensorField(object, "cuSeqlens"),
                             optionalTensor(object, "history"),
                             {}};
-  for (const double size : numberList(object.Get("sizes"), "sizes")) {
-    input.form.sizes.push_back(static_cast<int64_t>(size));
-  }
+  input.form.sizes = integerList(object.Get("sizes"), "sizes");
   input.form.lowercase = boolField(object, "lowercase", false);
   input.form.shapes = boolField(object, "shapes", false);
   return input;

@@ -76,9 +76,7 @@ StageConfig stageField(const Napi::Object& object, const Napi::Object& ranks, bo
 
 model::NgramConfig ngramField(const Napi::Object& object) {
   model::NgramConfig config;
-  for (const double size : numberList(object.Get("sizes"), "ngrams.sizes")) {
-    config.form.sizes.push_back(static_cast<int64_t>(size));
-  }
+  config.form.sizes = integerList(object.Get("sizes"), "ngrams.sizes");
   config.form.lowercase = boolField(object, "lowercase", false);
   config.form.shapes = boolField(object, "shapes", false);
   config.buckets = integerField(object, "buckets", 1);

@@ -132,6 +132,8 @@ Ngrams ngramsOf(const NgramInput& input) {
   checkNgramInput(input);
   check(input.ids.numel() == 0 || input.ids.min().item<int64_t>() >= 0, ErrorCode::Argument,
         "ids: expected no negative id");
+  check(!input.history.defined() || input.history.numel() == 0 || input.history.min().item<int64_t>() >= -1,
+        ErrorCode::Argument, "history: expected ids, and -1 where there is none");
   return {input.ids.cpu().contiguous(),
           input.history.defined() ? input.history.cpu().contiguous() : at::Tensor(),
           sequenceLayout(1, input.ids.size(0), {}, input.cuSeqlens), input.form, input.table.size(0)};

@@ -180,7 +180,15 @@ describe("train, evaluate, annotate", () => {
       [["train", "parl", "--out", "new", "--specialist", "a="], "ERR_ARGUMENT]: option '--specialist"],
       [
         ["train", "supervised", "--out", "--quiet"],
-        "ERR_ARGUMENT]: option '--out <run>' argument '--quiet' is invalid. it is an option; give --out a value",
+        "ERR_ARGUMENT]: option '--out <run>' argument '--quiet' is invalid. it looks like an option; give --out a value",
+      ],
+      [
+        ["train", "supervised", "--out", "--steps=1"],
+        "ERR_ARGUMENT]: option '--out <run>' argument '--steps=1' is invalid. it looks like an option; give --out a value",
+      ],
+      [
+        ["train", "distill", "--out", "new", "--teacher", "--quiet"],
+        "ERR_ARGUMENT]: option '--teacher <run...>' argument '--quiet' is invalid. it looks like an option; give --teacher a value",
       ],
       [[...train, "new", "--head-size", "0"], "ERR_CONFIG]: model options.headSize"],
       [[...train, "new", "--data", "."], "ERR_ARGUMENT]: option '--tables <n>' cannot be used"],

@@ -118,11 +118,25 @@ describe("ngramEmbedding", () => {
     { sizes: [], error: /^sizes: expected rising/ },
     { sizes: [2, 2], error: /^sizes: expected rising/ },
     { sizes: [17], error: /^sizes: expected rising n-gram lengths from 1 to 16/ },
+    { sizes: [1.5], error: /^sizes\[0\]: expected an integer from 0 to \d+, got 1\.5/ },
     { ids: [0, -1, 2], error: /^ids: expected no negative id/ },
     { history: [1, 2], error: /^history: expected \[1, 3\], got \[2\]/ },
   ])("refuses what it can't read: $error", async ({ error, ids = [1, 2, 3], history, ...given }) => {
     const input = { table: bench.normal(8, 2), ids: bench.i64(ids), cuSeqlens: bench.i64([0, 3]), sizes };
     const call = embed({ ...input, ...given, ...(history ? { history: bench.i64(history) } : {}) });
     await expect(call).rejects.toThrow(error);
+  });
+
+  it("refuses a history of what are no ids", async () => {
+    const history = bench.keep(bench.i64([1, -2]).reshape([1, 2]));
+    const input = {
+      table: bench.normal(8, 2),
+      ids: bench.i64([1]),
+      cuSeqlens: bench.i64([0, 1]),
+      sizes: [3],
+    };
+    await expect(embed({ ...input, history })).rejects.toThrow(
+      "history: expected ids, and -1 where there is none",
+    );
   });
 });

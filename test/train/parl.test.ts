@@ -231,8 +231,25 @@ describe("PARL training", () => {
       "fusionMode: was gated, which nothing reads without fuse states",
     ],
     [{ fuse: "states", poolOnly: true }, "poolOnly: was true, which nothing reads without fuse outputs"],
+    [
+      { fuse: "outputs", fuseLabels: false, poolOnly: true },
+      "poolOnly: was true, which nothing reads without fuse outputs, and fuseLabels",
+    ],
+    [
+      { fuse: "outputs", alignmentLrScale: 9 },
+      "alignmentLrScale: was 9, which nothing reads without fuse states",
+    ],
+    [{ baseline: "grpo" }, "baseline: was grpo, which nothing reads without drawn routings"],
+    [{ cost: 0, prices: "time" }, "prices: was time, which nothing reads without a cost"],
   ] as const)("an option that nothing reads is refused: %j", async (given, message) => {
     await expect(trainParl({ ...run, ...given })).rejects.toThrow(`trainParl.${message}`);
+  });
+
+  test("what another option would have to be for is accepted at its default, as recorded options have it", async () => {
+    const unread = { objective: "ppo", tau: 0.1, stepsPenalty: 1, fuse: "states", poolOnly: false } as const;
+    const trained = await trainParl({ ...run, ...unread, steps: 1, validateEvery: 1 });
+    expect(trained.outcome.steps).toBe(1);
+    trained[Symbol.dispose]();
   });
 
   test("no specialists, two of one name", async () => {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../train/atomic.js";
 import type { TrainingOutcome } from "../train/loop.js";
 import { type MetricRecord, readMetrics } from "../train/metricsLog.js";
+import { recordedPrices } from "../train/prices.js";
 import { type RunConfig, readRunConfig } from "../train/runFolder.js";
 import { lineChartSvg } from "./lineChart.js";
 import { metricSeries } from "./metricSeries.js";
@@ -12,16 +13,23 @@ export async function writeRunSummary(dir: string, outcome: TrainingOutcome): Pr
   const config = await readRunConfig(dir);
   const records = await readMetrics(join(dir, "metrics.jsonl"));
   await writeFileAtomic(join(dir, "curves.svg"), curves(config, records));
-  await writeFileAtomic(join(dir, "summary.md"), summaryText(config, outcome, records));
+  const text = summaryText(config, outcome, records, await recordedPrices(dir));
+  await writeFileAtomic(join(dir, "summary.md"), text);
 }
 
-function summaryText(config: RunConfig, outcome: TrainingOutcome, records: MetricRecord[]): string {
+function summaryText(
+  config: RunConfig,
+  outcome: TrainingOutcome,
+  records: MetricRecord[],
+  prices: Record<string, number> | null,
+): string {
   const { best, lag } = outcome;
   const facts: Cell[][] = [
     ["steps", outcome.steps + (outcome.stoppedEarly ? " (stopped early)" : "")],
     ...(outcome.stopReason === null ? [] : [["stopped because", outcome.stopReason]]),
     ["seconds of the last part", outcome.seconds.toFixed(1)],
     ["best validation score", best ? `${best.score.toFixed(4)} at step ${best.step}` : null],
+    ...(prices === null ? [] : [["milliseconds a column, what asking costs", named(prices)]]),
     ["longest step", `${outcome.longestStepMs.toFixed(0)} ms`],
     ["timer lag p99 / longest", `${lag.p99.toFixed(1)} / ${lag.max.toFixed(1)} ms`],
   ];
@@ -59,6 +67,12 @@ function summaryText(config: RunConfig, outcome: TrainingOutcome, records: Metri
     "```",
     "",
   ].join("\n");
+}
+
+function named(prices: Record<string, number>): string {
+  return Object.entries(prices)
+    .map(([name, price]) => `${name} ${price.toPrecision(3)}`)
+    .join(", ");
 }
 
 /** Loss of pretraining; macro F1, activation and reward weights of the others, all in [0, 1]. */

@@ -21,22 +21,32 @@ export async function timePrices(
   names: readonly string[],
   times: readonly (number | null)[],
 ): Promise<Record<string, number>> {
-  const path = dir && join(dir, "prices.json");
-  if (path && existsSync(path)) return recorded(path, names);
+  const recorded = dir === undefined ? null : await recordedPrices(dir, names);
+  if (recorded) return recorded;
   const dearest = Math.max(...times.map((time) => time ?? 0));
   const prices = Object.fromEntries(names.map((name, n) => [name, times[n] ?? dearest]));
-  if (path) await writeFileAtomic(path, `${JSON.stringify(prices, null, 2)}\n`);
+  if (dir !== undefined) await writeFileAtomic(fileOf(dir), `${JSON.stringify(prices, null, 2)}\n`);
   return prices;
 }
 
-async function recorded(path: string, names: readonly string[]): Promise<Record<string, number>> {
+/** Null where the run has none. @throws AegirError ERR_CHECKPOINT for a file that is damaged, or of other specialists */
+export async function recordedPrices(
+  dir: string,
+  names?: readonly string[],
+): Promise<Record<string, number> | null> {
+  const path = fileOf(dir);
+  if (!existsSync(path)) return null;
   try {
     const prices = schema.parse(JSON.parse(await readFile(path, "utf8")));
-    priceShares(names, prices);
+    priceShares(names ?? Object.keys(prices), prices);
     return prices;
   } catch (cause) {
     throw new AegirError("ERR_CHECKPOINT", `${path} is damaged: remove it, and prices are measured again`, {
       cause,
     });
   }
+}
+
+function fileOf(dir: string): string {
+  return join(dir, "prices.json");
 }

@@ -196,6 +196,10 @@ describe("train, evaluate, annotate", () => {
         ["train", "parl", "--out", "new", "--prices", "a=1,b=1,a=5"],
         "ERR_ARGUMENT]: option '--prices <name=n,…|time>' argument 'a=1,b=1,a=5' is invalid. a stands there twice",
       ],
+      [
+        ["train", "parl", "--out", "new", "--prices", "tim"],
+        "ERR_ARGUMENT]: option '--prices <name=n,…|time>' argument 'tim' is invalid. expected name=number,… or time",
+      ],
       [[...train, "plain"], "ERR_DATA]: plain: cannot be written"],
       [["evaluate", "run", "--limit", "0"], "ERR_CONFIG]: limit: expected a whole number from 1, got 0"],
       [["annotate", "run", "shops.csv", "--out", "none/x"], "ERR_DATA]: none/x: cannot be written"],

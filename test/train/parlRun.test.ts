@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Dataset } from "../../lib/data/types.js";
+import { writeRunSummary } from "../../lib/report/runSummary.js";
 import { readAbstention } from "../../lib/train/abstention.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { loadRun } from "../../lib/train/loadRun.js";
@@ -66,8 +67,13 @@ describe("PARL runs", () => {
     await writeFile(file, "{");
     await expect(again()).rejects.toThrow(/prices\.json is damaged: remove it/);
     await writeFile(file, JSON.stringify(measured));
-    using _ = await again();
+    using resumed = await again();
     expect(JSON.parse(await readFile(file, "utf8"))).toEqual(measured);
+    await writeRunSummary(out, resumed.outcome);
+    const price = (measured[specialists[0]!.id] as number).toPrecision(3);
+    expect(await readFile(join(out, "summary.md"), "utf8")).toMatch(
+      new RegExp(`what asking costs *\\| ${specialists[0]!.id} ${price}, `),
+    );
     expect((await readRunConfig(out)).options).toMatchObject({ prices: "time" });
   });
 

@@ -56,10 +56,12 @@ describe("the gradient that training follows is that of the expected reward", ()
     const options = { draws, cap, seed };
     const sampled = await sampledGradient(router, t.lane, data, term, options);
     expect(norm(exact)).toBeGreaterThan(1e-4);
-    // Under a cap the surrogate of r_parallel is first order.
-    expect(cosine(sampled, exact)).toBeGreaterThan(term === "parallel" && cap < n ? 0.93 : 0.99);
-    expect(norm(sampled) / norm(exact)).toBeGreaterThan(0.8);
-    expect(norm(sampled) / norm(exact)).toBeLessThan(1.25);
+    // Under a cap the surrogate of r_parallel is first order, whatever the draws: over 300 seeds its cosine was .886 or more and its
+    // norm .66 to 1.27 of the exact one's; of the others, .992 and .95 to 1.06.
+    const firstOrder = term === "parallel" && cap < n;
+    const [leastCosine, range] = firstOrder ? [0.85, 0.45] : [0.99, 0.08];
+    expect(cosine(sampled, exact)).toBeGreaterThan(leastCosine);
+    expect(Math.abs(norm(sampled) / norm(exact) - 1)).toBeLessThan(range);
     if (term !== "perf") return;
     const shuffled = await sampledGradient(router, t.lane, data, term, { ...options, shuffled: true });
     expect(norm(shuffled)).toBeLessThan(0.2 * norm(exact));

@@ -9,6 +9,7 @@ import { Datasets } from "../../lib/experiment/datasets.js";
 import { hardLabels } from "../../lib/experiment/hardLabels.js";
 import type { SystemResult } from "../../lib/experiment/learn/answers.js";
 import { type LearnExperiment, runLearnExperiment } from "../../lib/experiment/learn/experiment.js";
+import { curveCounts } from "../../lib/experiment/learn/learnCells.js";
 import { type LearnPlan, learnPlan } from "../../lib/experiment/learn/plan.js";
 import { withTrainingColumns } from "../../lib/experiment/learn/subset.js";
 import { type LearnReport, summarise } from "../../lib/experiment/learn/summary.js";
@@ -187,6 +188,10 @@ test("the whole experiment, and that an interruption changes nothing of its repo
     expect(await readFile(join(broken.out, `${name}.svg`), "utf8")).toContain("</svg>");
   expect(learnText(whole)).toContain("Most frequent confusions");
 }, 240_000);
+
+test("points of the curve come once each and rise, however they are given", () => {
+  expect(curveCounts({ curve: [500, 1000, 250, 500, 4000, 3303] }, 3303)).toEqual([250, 500, 1000]);
+});
 
 test("bad input is refused before anything is made", async () => {
   await using dir = await folder();

@@ -60,8 +60,7 @@ export class LearnCells {
 
   /** Points of the learning curve below the whole training split. */
   counts(): number[] {
-    const { train } = this.data.dataset.splits;
-    return this.plan.curve.filter((count) => count < train.length);
+    return curveCounts(this.plan, this.data.dataset.splits.train.length);
   }
 
   private study(seed: number): Study {
@@ -236,6 +235,11 @@ export function ensembleKey(id: string, seeds: number, split: ScoredSplit): stri
 
 export function ablationKey(name: string): string {
   return `ablations/${name.replace(/[^a-z0-9]+/gi, "-")}`;
+}
+
+/** Points below the whole training split, each once, from the smallest on. */
+export function curveCounts({ curve }: Pick<LearnPlan, "curve">, trainColumns: number): number[] {
+  return [...new Set(curve)].filter((count) => count < trainColumns).sort((a, b) => a - b);
 }
 
 export function curvePrefix(count: number): string {

@@ -12,6 +12,7 @@ import {
   armKey,
   armsNeeded,
   baselinesKey,
+  curveCounts,
   curvePrefix,
   ENSEMBLES,
   ensembleKey,
@@ -151,7 +152,7 @@ export function summarise(
     const { microF1, macroF1 } = classificationReport(result.truth, result.predicted, labels);
     curve.push({ columns, system, micro: microF1, macro: macroF1 });
   };
-  for (const count of plan.curve.filter((columns) => columns < trainColumns)) {
+  for (const count of curveCounts(plan, trainColumns)) {
     const prefix = curvePrefix(count);
     point(count, `TF-IDF, ${SIMPLE}`, baselines(`${prefix}/baselines`)[SIMPLE]!);
     for (const { id, title } of onCurve) point(count, title, resultOf(`${prefix}/${id}`));

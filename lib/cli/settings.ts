@@ -117,10 +117,10 @@ function numbers(text: string): number[] {
   return text.split(",").map(number);
 }
 
-function namedNumbers(text: string, or: string): Record<string, number> {
+function namedNumbers(text: string): Record<string, number> {
   const pairs = text.split(",").map((part): [string, number] => {
     const [, name, value] = /^(.+)=(.+)$/.exec(part.trim()) ?? [];
-    if (name === undefined) throw new InvalidArgumentError(`expected name=number,…${or}`);
+    if (name === undefined) throw new InvalidArgumentError("expected name=number,… or time");
     return [name, number(value!)];
   });
   const twice = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) < i);
@@ -144,7 +144,7 @@ function optionOf(flag: string, inner: z.ZodType, defaultValue: unknown, descrip
   if (type === "number") return new Option(`--${flag} <n>`, description).argParser(number);
   if (type === "union")
     return new Option(`--${flag} <name=n,…|time>`, description).argParser((text) =>
-      text === "time" ? text : namedNumbers(text, " or time"),
+      text === "time" ? text : namedNumbers(text),
     );
   return new Option(`--${flag} <text>`, description);
 }

@@ -91,17 +91,19 @@ export async function pretrain(run: PretrainRun): Promise<PretrainedModel> {
   const { model, trainee } = await traineeOf(dataset, geometry ?? recorded?.model, serialiser, options, name);
   using _ = trainee;
   try {
-    const config: RunConfig = {
-      kind: "pretrain",
-      task: null,
-      model: model.options,
-      serialise: serialiser.options,
-      options,
-      init: null,
-      data: dataSource ?? null,
-      fingerprint: fingerprintOf(dataset),
-    };
-    if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, pretrainOptions));
+    if (out) {
+      const config: RunConfig = {
+        kind: "pretrain",
+        task: null,
+        model: model.options,
+        serialise: serialiser.options,
+        options,
+        init: null,
+        data: dataSource ?? null,
+        fingerprint: fingerprintOf(dataset),
+      };
+      await openRun(out, config, recorded && inTodaysOptions(recorded, pretrainOptions));
+    }
     const outcome = await runLoop(trainee, {
       task: name,
       totalSteps: options.steps,

@@ -131,19 +131,23 @@ export async function trainSupervised(run: SupervisedRun): Promise<TrainedAnnota
     if (start !== null) await initialiseFrom(model, start);
     const others = await otherTasks(also, model, dataset, trainSerialiser, options);
     for (const other of others) cleanup.keep(other.model);
-    const config: RunConfig = {
-      kind: "supervised",
-      task: dataset.task,
-      model: model.options,
-      serialise: serialiser.options,
-      options,
-      init: init ?? null,
-      data: dataSource ?? null,
-      fingerprint: fingerprintOf(dataset),
-      ...(soft ? { distill: { ...soft.source, share: soft.share } } : {}),
-      ...(also.length > 0 ? { also: also.map(({ name: id, source = null }) => ({ name: id, source })) } : {}),
-    };
-    if (out) await openRun(out, config, recorded && inTodaysOptions(recorded, supervisedOptions));
+    if (out) {
+      const config: RunConfig = {
+        kind: "supervised",
+        task: dataset.task,
+        model: model.options,
+        serialise: serialiser.options,
+        options,
+        init: init ?? null,
+        data: dataSource ?? null,
+        fingerprint: fingerprintOf(dataset),
+        ...(soft ? { distill: { ...soft.source, share: soft.share } } : {}),
+        ...(also.length > 0
+          ? { also: also.map(({ name: id, source = null }) => ({ name: id, source })) }
+          : {}),
+      };
+      await openRun(out, config, recorded && inTodaysOptions(recorded, supervisedOptions));
+    }
     using average =
       options.ema > 0
         ? new AegirForColumnAnnotation(model.options, { seed: options.seed, lane: model.lane, name })

@@ -47,54 +47,39 @@ struct NgramForm {
   }  // ids before a token that are read
 };
 
-// visit(first + index of the size, bucket) for every n-gram of letter(before(0)), letter(before(1)), ...,
-// where before(i) is the id i tokens back and negative where there is none; `salt` tells one kind of letters
-// from another.
-template <class Before, class Letter, class Visit>
-void eachNgramOf(const Before& before, const std::vector<int64_t>& sizes, uint64_t buckets, uint64_t salt,
-                 int64_t first, const Letter& letter, const Visit& visit) {
-  // A division takes as long as the rest of the hash.
-  const bool powerOfTwo = (buckets & (buckets - 1)) == 0;
-  const auto count = static_cast<int64_t>(sizes.size());
+// visit(first + index of the size, bucket) for every n-gram of letter(id) that ends at token t; `salt` tells
+// one kind of letters from another.
+template <class Letter, class Visit>
+void eachNgramOf(const Ids& ids, int64_t t, const std::vector<int64_t>& sizes, uint64_t buckets,
+                 uint64_t salt, int64_t first, const Letter& letter, const Visit& visit) {
   uint64_t hash = 0, power = 1;
   int64_t read = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t size = sizes[static_cast<size_t>(j)];
-    for (; read < size; ++read, power *= ngramHashBase) {
-      const int64_t id = before(read);
+  for (size_t j = 0; j < sizes.size(); ++j) {
+    for (; read < sizes[j]; ++read, power *= ngramHashBase) {
+      const int64_t id = ids.before(t, read);
       if (id < 0) return;
       hash += (static_cast<uint64_t>(letter(id)) + 1) * power;
     }
-    const uint64_t mixed = mixBits(hash + (static_cast<uint64_t>(size) + salt) * ngramHashBase);
-    const uint64_t bucket = powerOfTwo ? mixed & (buckets - 1) : mixed % buckets;
-    visit(first + j, static_cast<int64_t>(bucket));
+    const uint64_t mixed = mixBits(hash + (static_cast<uint64_t>(sizes[j]) + salt) * ngramHashBase);
+    // A division takes as long as the rest of the hash.
+    const uint64_t bucket = (buckets & (buckets - 1)) == 0 ? mixed & (buckets - 1) : mixed % buckets;
+    visit(first + static_cast<int64_t>(j), static_cast<int64_t>(bucket));
   }
-}
-
-// The same for ids as `form` reads them, and behind them for their shapes.
-template <class Before, class Visit>
-void eachNgramOf(const Before& before, const NgramForm& form, uint64_t buckets, const Visit& visit) {
-  const auto& sizes = form.sizes;
-  if (form.lowercase) {
-    eachNgramOf(before, sizes, buckets, 0, 0, lowercase, visit);
-  } else {
-    eachNgramOf(
-        before, sizes, buckets, 0, 0, [](int64_t id) { return id; }, visit);
-  }
-  if (!form.shapes) return;
-  eachNgramOf(before, sizes, buckets, shapeSalt, static_cast<int64_t>(sizes.size()), shapeOf, visit);
 }
 
 // visit(number of the n-gram, bucket) for every n-gram that ends at token t: of ids, and behind them of
 // shapes.
 template <class Visit>
 void eachNgram(const Ids& ids, int64_t t, const NgramForm& form, uint64_t buckets, const Visit& visit) {
-  if (t >= form.history()) {  // most tokens: nothing from before the sequence is read
-    const int64_t* newest = ids.ids + t;
-    eachNgramOf([newest](int64_t i) { return newest[-i]; }, form, buckets, visit);
+  const auto& sizes = form.sizes;
+  if (form.lowercase) {
+    eachNgramOf(ids, t, sizes, buckets, 0, 0, lowercase, visit);
   } else {
-    eachNgramOf([&](int64_t i) { return ids.before(t, i); }, form, buckets, visit);
+    eachNgramOf(
+        ids, t, sizes, buckets, 0, 0, [](int64_t id) { return id; }, visit);
   }
+  if (!form.shapes) return;
+  eachNgramOf(ids, t, sizes, buckets, shapeSalt, static_cast<int64_t>(sizes.size()), shapeOf, visit);
 }
 
 }  // namespace aegir::kernels

@@ -49,7 +49,10 @@ export function register(program: Command): void {
         .choices(["error", "skip"])
         .default("error"),
     )
-    .option("--no-controls", "swarms: leave out all-on, all-off and shuffled routing")
+    .option(
+      "--no-controls",
+      "swarms: leave out all-on, all-off, shuffled routing and each specialist by itself",
+    )
     .option("--limit <n>", "columns at most, evenly spaced", number)
     .addOption(
       new Option(

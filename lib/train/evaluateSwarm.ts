@@ -15,9 +15,6 @@ import { activationRates, shuffleRows } from "./routingDraws.js";
 import { mean } from "./statistics.js";
 import { swarmLogits } from "./swarmPredict.js";
 
-/** Ways to route that every swarm is compared with. */
-export type Control = "all-on" | "all-off" | "shuffled";
-
 export interface ControlScore {
   microF1: number;
   macroF1: number;
@@ -37,8 +34,11 @@ export interface SwarmFigures {
   /** The same by domain of the column; empty where the data has no domains. */
   activationByDomain: Record<string, Record<string, number>>;
   criticalPath: MeanCriticalPath;
-  /** Empty where they were not asked for. */
-  controls: Partial<Record<Control, ControlScore>>;
+  /**
+   * By how the columns were routed: "all-on", "all-off", "shuffled" (the learned decisions given to other columns) and, of several specialists,
+   * "only ID", that one on for all. Empty where they were not asked for.
+   */
+  controls: Record<string, ControlScore>;
 }
 
 export interface SwarmEvaluation extends Evaluation {
@@ -46,7 +46,7 @@ export interface SwarmEvaluation extends Evaluation {
 }
 
 export interface SwarmEvaluationOptions extends EvaluateOptions {
-  /** Also score all-on, all-off and the learned routing shuffled over the columns; default true. */
+  /** Also score all-on, all-off, each specialist by itself and the learned routing shuffled over the columns; default true. */
   controls?: boolean;
   /** Of its run. */
   calibration?: Calibration | null;
@@ -57,7 +57,7 @@ export interface SwarmEvaluationOptions extends EvaluateOptions {
 
 /**
  * Scores a swarm as its router decides, with activation per specialist and domain and its critical path, and beside it the
- * controls: the same weights under all-on, all-off and shuffled routing.
+ * controls: the same weights under all-on, all-off and shuffled routing, and with one specialist on for all.
  * @throws AegirError ERR_ABORTED
  */
 export async function evaluateSwarm(
@@ -104,7 +104,7 @@ async function scoreControls(
     calibration,
     ...options
   }: PredictOptions & { shuffles: number; seed: number; calibration: Calibration | null },
-): Promise<Record<Control, ControlScore>> {
+): Promise<SwarmFigures["controls"]> {
   const n = swarm.specialists.length;
   const batches = [...evaluationBatches(set.examples, { rows: options.rows ?? 64 })];
   using cache = await SpecialistCache.build(swarm.specialists, batches, {
@@ -124,6 +124,13 @@ async function scoreControls(
     const control = `shuffled ${i} of ${shuffles}`;
     shuffled.push(await score(control, shuffleRows(mask, n, random)));
   }
+  const alone: Record<string, ControlScore> = {};
+  for (const [i, { id }] of n > 1 ? swarm.specialists.entries() : []) {
+    alone[`only ${id}`] = await score(
+      `only ${id}`,
+      mask.map((_, at) => Number(at % n === i)),
+    );
+  }
   return {
     "all-on": await score("all on", new Uint8Array(mask.length).fill(1)),
     "all-off": await score("all off", new Uint8Array(mask.length)),
@@ -132,6 +139,7 @@ async function scoreControls(
       macroF1: mean(shuffled.map((s) => s.macroF1)),
       activation: shuffled[0]!.activation,
     },
+    ...alone,
   };
 }
 

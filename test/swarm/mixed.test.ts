@@ -14,8 +14,10 @@ import {
   trainNgramSpecialist,
 } from "../../lib/specialists/index.js";
 import { ColumnSpecialist, SpecialistCache, SwarmOrchestrator } from "../../lib/swarm/index.js";
+import { calibrated } from "../../lib/train/calibration.js";
 import type { ColumnModelSpecialist } from "../../lib/train/columnModel.js";
 import { criticalStepsOf, stepCounts } from "../../lib/train/criticalSteps.js";
+import { evaluate, evaluationSet } from "../../lib/train/evaluate.js";
 import { evaluateRun } from "../../lib/train/evaluateRun.js";
 import { encodeTargets } from "../../lib/train/examples.js";
 import { loadRun } from "../../lib/train/loadRun.js";
@@ -24,6 +26,7 @@ import { allLogits } from "../../lib/train/predict.js";
 import { readRunConfig } from "../../lib/train/runFolder.js";
 import { trainSpecialist } from "../../lib/train/specialistRun.js";
 import { trainSupervised } from "../../lib/train/supervised.js";
+import { swarmLogits } from "../../lib/train/swarmPredict.js";
 import { folder, type TinySwarm, tinyModel, tinySwarm } from "../train/support.js";
 import {
   expectError,
@@ -269,7 +272,13 @@ describe("parl over mixed kinds", () => {
       format.weightsHash(),
     ]);
     const figures = await evaluateRun(run, dataset, { split: "validation" });
-    expect(Object.keys(figures.swarm!.controls)).toEqual(["all-on", "all-off", "shuffled"]);
+    const controls = ["all-on", "all-off", "shuffled", "only people", "only ngram", "only format"];
+    expect(Object.keys(figures.swarm!.controls)).toEqual(controls);
+    const routing = ({ size }: Batch) =>
+      Uint8Array.from({ length: 3 * size }, (_, at) => Number(at % 3 === 1));
+    const set = await evaluationSet(dataset, "validation", run.labels, run.serialiser);
+    const onlyNgram = await evaluate(calibrated(swarmLogits(run.swarm!, { routing }), run.calibration), set);
+    expect(figures.swarm!.controls["only ngram"]!.macroF1).toBe(onlyNgram.macroF1);
     expect(Object.keys(figures.swarm!.activationRate)).toEqual(["people", "ngram", "format"]);
     const again = await trainParl({ ...tiny.run, specialists, fuse: "outputs", out, resume: true });
     again[Symbol.dispose]();

@@ -122,7 +122,8 @@ describe("PARL training", () => {
       split: "validation",
       onProgress: ({ task }) => passes.add(task),
     });
-    const controls = ["shuffled 1 of 3", "shuffled 2 of 3", "shuffled 3 of 3", "all on", "all off"];
+    const controls = ["shuffled 1 of 3", "shuffled 2 of 3", "shuffled 3 of 3"];
+    controls.push("only people", "only technical", "all on", "all off");
     expect([...passes]).toEqual(["evaluation", ...controls.map((control) => `evaluation, ${control}`)]);
     expect({ ...fromDisk, columnsPerSecond: 0, swarm: null }).toEqual({
       ...inMemory,
@@ -132,6 +133,7 @@ describe("PARL training", () => {
     expect(Object.keys(fromDisk.swarm!.activationRate)).toEqual(["people", "technical"]);
     expect(fromDisk.swarm!.controls["all-off"]!.activation).toBe(0);
     expect(fromDisk.swarm!.controls["all-on"]!.activation).toBe(1);
+    expect(fromDisk.swarm!.controls["only technical"]!.activation).toBe(0.5);
     const { ideal, work } = fromDisk.swarm!.criticalPath;
     expect(ideal).toBeLessThanOrEqual(work);
   });

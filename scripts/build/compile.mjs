@@ -70,8 +70,10 @@ export function buildAddon(libtorch, { verbose = false } = {}) {
   requireTools();
   const jobs = process.env.AEGIR_BUILD_JOBS || String(parallelJobs());
   // The version is a compile definition: another libtorch behind the same link makes every object be built again.
-  const define = `--CDAEGIR_TORCH_VERSION=${libtorch.version}`;
-  const common = ["--directory", packageRoot, define];
+  const version = `--CDAEGIR_TORCH_VERSION=${libtorch.version}`;
+  // Every part reads libtorch's headers once: more parts than compilers are work for nothing.
+  const units = `--CDAEGIR_UNITS=${Math.min(4, Math.max(2, Number(jobs)))}`;
+  const common = ["--directory", packageRoot, version, units];
   configure(common, verbose);
   cmakeJs("build", [...common, "--parallel", jobs], verbose);
   writeRecord(builtAddon, libtorch);

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "native/core/system_memory.h"
@@ -29,6 +30,9 @@ constexpr size_t kMappedFrom = size_t{256} << 10;
 // translation of an address in place of 512, which in a virtual machine are two walks each, and one fault in
 // place of 512 when it is fresh.
 constexpr size_t kLargePage = size_t{2} << 20;
+// Mapped blocks smaller than a large page lie side by side in chunks of this size: weights of a layer, which
+// are read one after another, then share large pages too.
+constexpr size_t kChunk = size_t{8} << 20;
 // Systems that overcommit grant what they do not have and end the process that writes to it: for blocks from
 // here on they are asked what they have first.
 constexpr size_t kAskedFrom = size_t{64} << 20;
@@ -82,9 +86,26 @@ void* mappedInLargePages(size_t bytes) {
   return from + before;
 }
 
+// The next block of a chunk; what is left of one that is too short is given back. Any part of a mapping can
+// be given back by itself, so blocks are released as if each were a mapping of its own.
+void* mappedInChunk(size_t bytes) {
+  static std::mutex mutex;
+  static std::byte* next = nullptr;
+  static size_t left = 0;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (left < bytes) {
+    if (left > 0) munmap(next, left);
+    next = static_cast<std::byte*>(mappedInLargePages(kChunk));
+    left = next ? kChunk : 0;
+    if (!next) return mapped(bytes);
+  }
+  left -= bytes;
+  return std::exchange(next, next + bytes);
+}
+
 void* systemAllocate(size_t bytes) {
   if (bytes < kMappedFrom) return std::aligned_alloc(kAlignment, bytes);
-  return bytes < kLargePage ? mapped(bytes) : mappedInLargePages(bytes);
+  return bytes < kLargePage ? mappedInChunk(bytes) : mappedInLargePages(bytes);
 }
 
 void systemFree(void* block, size_t bytes) {

@@ -47,6 +47,29 @@ AEGIR_INLINE void linearTile(const RowProduct<Real>& p, int64_t row, int64_t out
   }
 }
 
+// The only row times `outs` rows of weights, at most `lanes`, one after another as they lie: the processor
+// foresees such a read by itself, and asking for the weights early makes it slower. An output does not depend
+// on which others are computed with it.
+template <class Real>
+AEGIR_INLINE void linearRow(const RowProduct<Real>& p, int64_t out, int64_t outs) {
+  constexpr int64_t steps = 4, stride = steps * lanes<Real>;
+  const Real* weight = p.weight + out * p.in;
+  const int64_t whole = p.in - p.in % stride;
+  Vector<Real> sums[lanes<Real>] = {};
+  for (int64_t o = 0; o < outs; ++o, weight += p.in) {
+    Vector<Real> sum[steps] = {};
+    for (int64_t i = 0; i < whole; i += stride) {
+      for (int64_t u = 0; u < steps; ++u)
+        sum[u] += load(weight + i + u * lanes<Real>) * load(p.x + i + u * lanes<Real>);
+    }
+    sums[o] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int64_t i = whole; i < p.in; ++i) sums[o][0] += weight[i] * p.x[i];
+  }
+  Real result[lanes<Real>];
+  store(result, sumOfEach<Real>(sums));
+  for (int64_t o = 0; o < outs; ++o) setOrAdd(p, 0, out + o, result[o]);
+}
+
 // All rows for a strip of outputs, whose weights stay in the first-level cache.
 template <class Real>
 AEGIR_INLINE void linearStrip(const RowProduct<Real>& p, int64_t out) {
@@ -62,6 +85,11 @@ AEGIR_INLINE void linearStrip(const RowProduct<Real>& p, int64_t out) {
 template <class Real>
 void linear(const RowProduct<Real>& p) {
   int64_t out = p.first;
+  if (p.rows == 1) {
+    for (; out + lanes<Real> <= p.last; out += lanes<Real>) linearRow<Real>(p, out, lanes<Real>);
+    if (out < p.last) linearRow<Real>(p, out, p.last - out);
+    return;
+  }
   for (; out + 4 <= p.last; out += 4) linearStrip<Real>(p, out);
   for (; out < p.last; ++out) {
     for (int64_t row = 0; row < p.rows; ++row) linearTile<Real, 1, 1, 2>(p, row, out);

@@ -3,6 +3,18 @@ import { native } from "../../lib/native/load.js";
 import { emptyCache, memory, resetPeakMemory, Tensor } from "../../lib/tensor/index.js";
 import { runChild } from "./children.js";
 
+/** Code of a child: kilobytes of what is mapped with large pages asked for, and of a line of the process's status. */
+const MEASURES = String.raw`
+  const { readFileSync } = await import("node:fs");
+  const kilobytes = (text, name) => Number(text.match(new RegExp(name + ":\\s+(\\d+) kB"))[1]);
+  const advised = () =>
+    readFileSync("/proc/self/smaps", "utf8")
+      .split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
+      .filter((area) => / hg( |$)/m.test(area))
+      .reduce((sum, area) => sum + kilobytes(area, "Size"), 0);
+  const status = (name) => kilobytes(readFileSync("/proc/self/status", "utf8"), name);
+`;
+
 describe("the CPU allocator", () => {
   it("hands a freed block out again, and gives cached blocks back", () => {
     emptyCache();
@@ -59,14 +71,8 @@ describe("the CPU allocator", () => {
     async () => {
       const { stdout, code } = await runChild(`
         const { Tensor, emptyCache } = aegir;
-        const { readFileSync } = await import("node:fs");
-        const kilobytes = (text, name) => Number(text.match(new RegExp(name + ":\\\\s+(\\\\d+) kB"))[1]);
-        const advised = () =>
-          readFileSync("/proc/self/smaps", "utf8")
-            .split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m)
-            .filter((area) => / hg( |$)/m.test(area))
-            .reduce((sum, area) => sum + kilobytes(area, "Size"), 0);
-        const mapped = () => kilobytes(readFileSync("/proc/self/status", "utf8"), "VmSize");
+        ${MEASURES}
+        const mapped = () => status("VmSize");
         const before = advised();
         const tensor = Tensor.zeros([16 * 2 ** 20]);
         const during = advised();
@@ -86,6 +92,49 @@ describe("the CPU allocator", () => {
       expect(kept).toBe(0);
       // The edge of a large page forgotten each time would be a hundred megabytes and more.
       expect(grown).toBeLessThan(32 * 1024);
+    },
+  );
+
+  it.runIf(process.platform === "linux")(
+    "puts the weights of a layer into large pages side by side, and gives each back by itself",
+    async () => {
+      const { stdout, stderr } = await runChild(`
+        const { Tensor, emptyCache } = aegir;
+        ${MEASURES}
+        const resident = () => status("VmRSS");
+        const values = new Float32Array(256 * 263);
+        const weights = () =>
+          Array.from({ length: 100 }, (_, i) => Tensor.from(values.fill(i + 1).subarray(256 * (i % 7))));
+        const dispose = (tensors, remainder) => {
+          tensors.forEach((tensor, i) => i % 2 === remainder && tensor.dispose());
+          emptyCache();
+        };
+        const before = advised();
+        const rounds = [];
+        for (let round = 0; round < 5; round++) {
+          const layer = weights();
+          const held = { advised: advised() - before, resident: resident() };
+          dispose(layer, 0);
+          const half = resident();
+          dispose(layer, 1);
+          rounds.push({ ...held, half, kept: advised() - before, after: resident() });
+        }
+        const layer = weights();
+        dispose(layer, 0);
+        const intact = layer.every((weight, i) => i % 2 === 0 || weight.data().every((x) => x === i + 1));
+        console.log(JSON.stringify({ rounds, intact }));
+      `);
+      expect(stderr).toBe("");
+      const { rounds, intact } = JSON.parse(stdout);
+      expect(intact).toBe(true);
+      for (const { advised, resident, half, kept, after } of rounds) {
+        expect(advised).toBeGreaterThanOrEqual(100 * 256);
+        expect(resident - half).toBeGreaterThan(10 * 1024);
+        expect(half - after).toBeGreaterThan(10 * 1024);
+        // Of the last chunk what has not been handed out.
+        expect(kept).toBeLessThanOrEqual(8 * 1024);
+      }
+      expect(rounds.at(-1).after - rounds[0].after).toBeLessThan(8 * 1024);
     },
   );
 

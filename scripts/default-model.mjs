@@ -1,6 +1,6 @@
 // npm run model:default [-- --out DIR --run DIR --steps N --tables N]
 //
-// Makes models/default: generates tables of everyday types, trains a column-wise model on them (about 12 CPU minutes on one thread; goes on
+// Makes models/default: generates tables of everyday types, trains a column-wise model on them (about 15 CPU minutes on one thread; goes on
 // where it was interrupted), and writes what `annotate` needs of it. No other data is read.
 
 import { createHash } from "node:crypto";
@@ -21,8 +21,8 @@ const { values: given } = parseArgs({
   options: {
     out: { type: "string", default: path.join(root, "models/default") },
     run: { type: "string", default: path.join(root, "build/default-model") },
-    steps: { type: "string", default: "4000" },
-    tables: { type: "string", default: "16000" },
+    steps: { type: "string", default: "8000" },
+    tables: { type: "string", default: "32000" },
   },
 });
 

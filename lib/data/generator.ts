@@ -5,6 +5,7 @@ import { AegirError } from "../errors.js";
 import { calendar } from "./generator/calendar.js";
 import { codes } from "./generator/codes.js";
 import { commerce } from "./generator/commerce.js";
+import { frequent } from "./generator/frequent.js";
 import { geography } from "./generator/geography.js";
 import { measures } from "./generator/measures.js";
 import { media } from "./generator/media.js";
@@ -41,6 +42,7 @@ export const EVERYDAY_DOMAINS = {
   trade,
   codes,
   media,
+  frequent,
 } as const;
 
 /** All of them, and "other": columns of none of these types, labelled so. */
@@ -167,7 +169,7 @@ function makeColumns(
   settings: Settings,
 ): Column[] {
   const locale = random.pick(settings.locales);
-  const source = new Source(fakers.get(locale)!, locale, random, settings.variety);
+  const source = new Source(fakers.get(locale)!, locale, random, settings.variety, [...fakers.values()]);
   const rows = random.range(Math.ceil(settings.rows / 2), settings.rows);
   const columns = types.map((type) => ({
     header: random.pick(type.headers),

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { faker as en } from "@faker-js/faker/locale/en";
+import { faker as pl } from "@faker-js/faker/locale/pl";
 import { describe, expect, it, vi } from "vitest";
 import { SPLITS } from "../../lib/data/dataset.js";
 import { everydayTables, everydayTypes, NONE } from "../../lib/data/everyday.js";
@@ -106,7 +108,47 @@ describe("the generator's everyday domains", () => {
     const dataset = await generateDataset({ ...plain, tables: 200, locales: ["de"], domains: ["measures"] });
     const weights = cellsOf(dataset, "weight");
     expect(weights.some((cell) => /\d,\d/.test(cell))).toBe(true);
-    for (const cell of weights) expect(cell).toMatch(/^[\d,]+ \w+$/);
+    for (const cell of weights) expect(cell).toMatch(/^[\d,]+ \w+\.?$/);
+  });
+
+  it("write goods in the plural where they are a category", async () => {
+    const options: GeneratorOptions = { ...plain, tables: 900, seed: 9, domains: ["trade"] };
+    const cells = cellsOf(await generateDataset(options), "category").join("\n");
+    for (const right of ["Shelves", "Knives", "Scarves", "Brushes", "Boxes"]) expect(cells).toContain(right);
+    expect(cells).not.toMatch(/(?:shs|chs|xs|[^aeo]ys|fs|fes|ss s)\b/);
+  });
+
+  it("write towns that there are, of every locale that lists its own", async () => {
+    const options: GeneratorOptions = { ...plain, tables: 300, seed: 12, domains: ["geography"] };
+    const cities = async (locale: "en" | "pl" | "en_GB") =>
+      cellsOf(await generateDataset({ ...options, locales: [locale] }), "city");
+    const share = (cells: string[], towns: readonly string[] | null | undefined) =>
+      cells.filter((cell) => towns!.includes(cell)).length / cells.length;
+    expect(share(await cities("en"), en.rawDefinitions.location?.city_name)).toBeGreaterThan(0.4);
+    expect(share(await cities("pl"), pl.rawDefinitions.location?.city_name)).toBeGreaterThan(0.4);
+    // Of a locale without towns of its own every city is one all the same.
+    for (const cell of await cities("en_GB")) expect(cell).toMatch(/^\p{Lu}/u);
+  });
+
+  it("have no telephone number of North America whose area code or exchange begins with 0 or 1", async () => {
+    const options: GeneratorOptions = { ...plain, tables: 500, seed: 13, variety: 1, domains: ["society"] };
+    const cells = cellsOf(await generateDataset(options), "phone");
+    const form = /^(?:\+?1[- ]?)?\(?(\d{3})\)?[-. ]?(\d{3})[-. ]\d{4}(?: ext\. \d{3})?$/;
+    const american = cells.map((cell) => form.exec(cell)).filter((match) => match !== null);
+    expect(american.length).toBeGreaterThan(200);
+    for (const [cell, area, exchange] of american) {
+      expect(Number(area), cell).toBeGreaterThanOrEqual(200);
+      expect(Number(exchange), cell).toBeGreaterThanOrEqual(200);
+    }
+  });
+
+  it("write the frequent types more often than others where all are asked for", async () => {
+    const { splits } = await everydayTables({ tables: 2000, seed: 6 });
+    const columns = SPLITS.flatMap((split) => splits[split]);
+    const count = (wanted: string) => columns.filter(({ label }) => label === wanted).length;
+    for (const label of ["person", "city", "product", "price"]) {
+      expect(count(label), label).toBeGreaterThan(2 * count("bloodType"));
+    }
   });
 
   it("wear cells and headers where asked, and leave headers out of whole tables", async () => {

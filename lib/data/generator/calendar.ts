@@ -68,8 +68,12 @@ const clock12 = (minute: number, am: string, pm: string) =>
 function time(source: Source) {
   const { random } = source;
   const at = minuteOfDay(source);
+  const several = (write: (minute: number) => string) =>
+    Array.from({ length: random.range(1, 4) }, () => write(at())).join(" ");
   return source.format<() => string>([
     () => clock24(at()),
+    () => several(clock24),
+    () => several((minute) => clock12(minute, "am", "pm").padStart(7, "0")),
     () => `${clock24(at())}:${random.chance(0.5) ? "00" : pad2(random.int(60))}`,
     () => clock12(at(), " AM", " PM"),
     () => clock12(at(), "am", "pm"),

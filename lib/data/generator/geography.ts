@@ -17,6 +17,8 @@ function degrees(source: Source, limit: number, [positive, negative]: readonly [
   return source.format<() => string>([
     () => value().toFixed(decimals),
     () => value().toFixed(2),
+    // As single precision has it.
+    () => String(Number(value().toPrecision(6))),
     () => {
       const v = value();
       return `${Math.abs(v).toFixed(4)}° ${v < 0 ? negative : positive}`;
@@ -41,9 +43,14 @@ function coordinates(source: Source) {
 
 function city(source: Source) {
   const { random, faker } = source;
-  const name = random.chance(0.5) ? () => random.pick(CITIES) : () => faker.location.city();
+  const name = source.weighted([
+    [3, () => random.pick(CITIES)],
+    [5, () => source.realCity() ?? faker.location.city()],
+    [2, () => faker.location.city()],
+  ]);
   const country = random.pick(["US", "USA", "UK", "DE", "FR", "CA"]);
   return source.format<() => string>([
+    name,
     name,
     name,
     () => `${name()}, ${random.pick(REGION_CODES)}`,
@@ -54,9 +61,14 @@ function city(source: Source) {
 
 function region(source: Source) {
   const { random, faker } = source;
+  const few = random.sample(REGION_CODES, random.pick([1, 2, 5, 15, REGION_CODES.length]));
+  const nation = random.pick(["US", "AU", "CA", "IN"]);
   return source.format<() => string>([
-    () => random.pick(REGION_CODES),
+    () => random.pick(few),
+    () => random.pick(few),
     () => faker.location.state(),
+    () => faker.location.county() || faker.location.state(),
+    () => `${nation}-${random.pick(few)}`,
     () => `${faker.location.state()}, ${random.pick(["USA", "Germany", "France", "Spain"])}`,
   ]);
 }
@@ -68,13 +80,31 @@ function country(source: Source) {
     () => random.pick(few)[0]!,
     () => random.pick(few)[1]!,
     () => faker.location.country(),
-    () => `${random.pick(few)[0]!} (${random.pick(few)[1]!})`,
+    () => {
+      const [name, code] = random.pick(few);
+      return `${name} (${code})`;
+    },
+    // A flag's code and a team's.
+    () => {
+      const { alpha2, alpha3 } = faker.helpers.arrayElement(faker.definitions.location.country_code);
+      return `${alpha2.toLowerCase()} ${alpha3}`;
+    },
   ]);
 }
 
 function postalCode(source: Source) {
   const { random, faker } = source;
-  const form = random.pick(["AA0 0AA", "AA00 0AA", "A0 0AA", "A0A 0A0", "0000 AA", "000-0000", "00000-000"]);
+  const form = random.pick([
+    "AA0 0AA",
+    "AA00 0AA",
+    "A0 0AA",
+    "A0A 0A0",
+    "A0A0A0",
+    "0000 AA",
+    "000-0000",
+    "00000-000",
+    "000000",
+  ]);
   const area = digits(random, 2);
   return source.format<() => string>([
     () => area + digits(random, 3),

@@ -63,3 +63,22 @@ Music,Office,Outdoor,Pants,Paper,Party,Pet Supplies,Phones,Plumbing,Power Tools,
 Software,Sports,Stationery,Storage,Swimwear,Tablets,Tools,Toys,Travel,TV,Underwear,Vitamins,Watches,Wine,Women`
     .split(",")
     .map((name) => name.trim());
+
+/** What shops sell, in the singular. */
+export const GOODS: readonly string[] =
+  `Backpack,Air Filter,Alarm Clock,Apron,Armchair,Baking Tray,Bandage,Bar Stool,Bath Mat,Bath Towel,Battery,Beanie,Bed Frame,Bed Sheet,Belt,Bike Lock,Blanket,
+Blender,Blouse,Board Game,Body Lotion,Bookcase,Boot,Bottle Opener,Bouquet,Bowl,Box,Bracelet,Brake Pad,Bread Mix,Brooch,Brush,Bucket,Bumper,Cabinet,Cake Stand,Camera,
+Candle,Cap,Card Holder,Cardigan,Carpet,Casserole Dish,Chain,Charger,Charm,Chopping Board,Cleaning Cloth,Coaster,Coat,Coffee Grinder,Coffee Table,Comforter,Conditioner,
+Control Valve,Coin,Corset,Costume,Cover,Crib,Cup,Curtain,Cushion,Cutlery Set,Deodorant,Desk,Desk Lamp,Diffuser,Dog Bed,Dog Collar,Door Handle,Drawer,Dress,Drill Bit,Dryer,
+Duffle Bag,Earring,Essential Oil,Extension Cord,Eyeliner,Eyeshadow,Face Mask,Fan,Faucet,Figurine,Filter,Fishing Rod,Flashlight,Floor Pad,Flower Pot,Flywheel,Folder,
+Foundation,Frame,Fridge Magnet,Fryer,Gauge,Gift Box,Gift Card,Gift Tin,Glove,Gown,Grill,Guitar,Hair Dryer,Hair Oil,Hammer,Hammock,Handbag,Hanger,Harness,Hat,Headlamp,Headphones,Headset,
+Helmet,Hinge,Hoodie,Hose,Humidifier,Ink Cartridge,Iron,Jacket,Jar,Jeans,Jersey,Jumper,Kettle,Keyboard,Keyring,Knee Brace,Knife,Label,Ladder,Lamp,Laptop Stand,Leash,LED Bulb,LED Strip,Leggings,
+Leotard,Light Fixture,Lip Balm,Lip Liner,Lipstick,Locker,Lunch Box,Mascara,Mattress,Milling Machine,Mirror,Mixer,Moisturizer,Monitor,Mop,Motor,Mouse Pad,Mug,Nail Polish,Napkin,Necklace,
+Notebook,Oil Filter,Ornament,Oven Glove,Paint,Paintbrush,Pan,Panel,Parfum,Pen,Pencil,Pendant,Perfume,Phone Case,Pillow,Planter,Plate,Pliers,Plush Bear,Polo Shirt,Poster,Power Bank,Power Supply,Print,
+Printer,Probe,Projector,Protractor,Puller,Pump,Purse,Puzzle,Rack,Radiator,Rain Jacket,Razor,Relay,Ring,Robe,Rope,Rug,Ruler,Saddle,Sandal,Sauce,Saw Blade,Scarf,Screw,Screwdriver,Seat Cover,Sensor,Serum,
+Shackle,Shampoo,Shelf,Shirt,Shoe,Shower Gel,Shower Head,Sign,Skirt,Sleeping Bag,Slipper,Snack Bar,Soap,Sock,Sofa,Solar Panel,Speaker,Spice Rack,Spray,Stapler,Sticker,Stool,Stove,Strap,Suitcase,
+Sunglasses,Sweater,Swimsuit,Switch,Table,Table Runner,Tablecloth,Tape,Tea,Teapot,Tent,Thermometer,Thermostat,Throw Pillow,Tie,Tile,Tire,Toaster,Tool Box,Toothbrush,Top,Torch,Towel Rail,Toy Car,Tracksuit,
+Trainer,Tray,Trolley,Trousers,T-Shirt,Turtleneck,Umbrella,Vacuum Cleaner,Valve,Vase,Vest,Vinegar,Vitamin Tablets,Waist Trainer,Wall Clock,Wall Hook,Wallet,Washing Machine,Watch,Water Bottle,
+Wetsuit,Wheel,Wine Glass,Wrench,Yoga Mat,Zipper`
+    .split(",")
+    .map((name) => name.trim());

@@ -10,10 +10,12 @@ interface Quantity {
   /** Median in the reference unit, and the spread of its logarithm. */
   median: readonly number[];
   sigma: number;
+  /** What some columns name behind the unit: whose quantity it is. */
+  of?: readonly string[];
 }
 
 /** Values with a unit behind them; now and then the unit is in the header, or changes from cell to cell. */
-function measured({ units, median, sigma }: Omit<Quantity, "label" | "headers">) {
+function measured({ units, median, sigma, of }: Omit<Quantity, "label" | "headers">) {
   return (source: Source) => {
     const { random } = source;
     const middle = random.pick(median);
@@ -26,9 +28,11 @@ function measured({ units, median, sigma }: Omit<Quantity, "label" | "headers">)
       const value = source.logNormal(middle, spread) * factor;
       return source.number(value, value >= 1000 ? 0 : value < 0.1 ? 3 : places, grouped);
     };
+    const thing = of && random.pick(of);
     return source.format<() => string>([
       () => `${number(unit)} ${unit[0]}`,
       () => `${number(unit)} ${unit[0]}`,
+      ...(thing ? [() => `${number(unit)} ${unit[0]} ${thing}`] : []),
       () => `${number(unit)}${unit[0]}`,
       () => `${number(unit, true)} ${unit[0]}`,
       () => {
@@ -80,10 +84,19 @@ const quantities: readonly Quantity[] = [
       ["kg", 1],
       ["Kg", 1],
       ["kgs", 1],
+      ["KGS", 1],
+      ["KG", 1],
+      ["Kg.", 1],
+      ["kilograms", 1],
       ["g", 1000],
       ["grams", 1000],
+      ["Grams", 1000],
+      ["gm", 1000],
       ["mg", 1e6],
+      ["milligrams", 1e6],
       ["lbs", 2.205],
+      ["lbs.", 2.205],
+      ["LBS", 2.205],
       ["lb", 2.205],
       ["oz", 35.27],
       ["pounds", 2.205],
@@ -91,8 +104,22 @@ const quantities: readonly Quantity[] = [
       ["t", 0.001],
       ["tonnes", 0.001],
     ],
-    median: [0.02, 0.5, 3, 80],
+    median: [0.005, 0.02, 0.5, 3, 80],
     sigma: 1,
+    of: [
+      "fat",
+      "saturated fat",
+      "trans fat",
+      "protein",
+      "sugar",
+      "carbohydrates",
+      "fiber",
+      "sodium",
+      "cholesterol",
+      "salt",
+      "net",
+      "per serving",
+    ],
   },
   {
     label: "area",

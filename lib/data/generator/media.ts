@@ -90,11 +90,21 @@ function filmRating(source: Source) {
 function bookFormat(source: Source) {
   const { random } = source;
   return source.format<() => string>([
-    () => random.pick(["Paperback", "Hardcover", "Ebook", "Audiobook", "Hardback"]),
+    () => random.pick(["Paperback", "Hardcover", "Ebook", "EBook", "Audiobook", "Hardback", "Softcover"]),
     () =>
       random.pick(["Kindle Edition", "Mass Market Paperback", "Board book", "Audio CD", "Paperback", "PDF"]),
     () => `http://schema.org/${random.pick(["Paperback", "Hardcover", "EBook"])}`,
-    () => random.pick(["Taschenbuch", "Gebunden", "Broché", "Relié", "Poche", "Tapa blanda", "EPUB"]),
+    () =>
+      random.pick([
+        "Taschenbuch",
+        "Gebunden",
+        "Broché",
+        "Relié",
+        "Poche",
+        "Grand format",
+        "Tapa blanda",
+        "EPUB",
+      ]),
   ]);
 }
 

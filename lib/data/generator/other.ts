@@ -88,7 +88,8 @@ const words: Writer = (source) => {
   const { random, faker } = source;
   const kind = random.pick(["noun", "adjective", "verb", "adverb"] as const);
   const capital = random.chance(0.5);
-  const few = Array.from({ length: random.pick([1, 2, 5, 20]) }, () => faker.word[kind]());
+  const end = kind === "noun" && random.chance(0.4) ? "s" : "";
+  const few = Array.from({ length: random.pick([1, 2, 5, 20]) }, () => faker.word[kind]() + end);
   return () => {
     const word = random.pick(few);
     return capital ? capitalised(word) : word;
@@ -161,6 +162,59 @@ const venues: Writer = (source) => {
     () => `${capitalised(faker.food.fruit())} ${noun()}`,
     () => `DJ ${noun()}`,
     () => `${noun()} ${noun()}`,
+  ]);
+};
+
+/** Clubs of one league: some go by their town alone. */
+const teams: Writer = (source) => {
+  const { random, faker } = source;
+  const town = () => source.realCity() ?? faker.location.city();
+  const bare = random.pick([0, 0.2, 0.4]);
+  const form = source.format([
+    () =>
+      `${town()} ${random.pick(["Town", "City", "United", "FC", "CF", "SK", "Rovers", "Athletic", "SC"])}`,
+    () => `${random.pick(["Real", "Atletico", "FC", "Sporting", "PF", "SV", "AC", "Dynamo"])} ${town()}`,
+    () => `${faker.location.country()} ${random.pick(["U16", "U19", "U21", "Men", "Women", "B"])}`,
+    () => `${town()} ${capitalised(faker.word.noun())}s`,
+  ]);
+  if (random.chance(0.2)) return () => town().slice(0, 3).toUpperCase();
+  return () => (random.chance(bare) ? town() : form());
+};
+
+const events: Writer = (source) => {
+  const { random, faker } = source;
+  const noun = () => capitalised(faker.word.noun());
+  const kind = () =>
+    random.pick(
+      "Webinar,Workshop,Open Day,Festival,Brunch,Market,Concert,Summit,Meetup,Gala,Auction,Retreat,Parade,Tour,Class,Night,Fair,Show,Camp,Training".split(
+        ",",
+      ),
+    );
+  return source.format([
+    () => `${noun()} ${noun()} ${kind()}`,
+    () => `${kind()}: ${capitalised(faker.company.buzzPhrase())}`,
+    () => `[${kind()}] ${capitalised(faker.company.catchPhrase())}`,
+    () => `Virtual ${noun()} ${kind()}`,
+    () => `${faker.location.city()} ${noun()} ${kind()} ${random.range(2012, 2026)}`,
+    () => `${kind()} with ${faker.person.fullName()}`,
+    () => `${faker.person.fullName()} w/ ${noun()}`,
+    () => `${noun()} ${kind()} Registration - Session ${random.range(1, 9)}`,
+    () => `${random.range(2, 30)}th Annual ${noun()} ${kind()}`,
+  ]);
+};
+
+const eateries: Writer = (source) => {
+  const { random, faker } = source;
+  const noun = () => capitalised(faker.word.noun());
+  const name = () => random.pick([faker.person.firstName, faker.person.lastName, noun])();
+  return source.format([
+    () =>
+      `${random.pick(["Chez", "Le", "La", "El", "Auberge du", "Trattoria", "Casa", "Hotel", "Café"])} ${name()}`,
+    () => `${name()}'s`,
+    () => `${name()}'s ${random.pick(["Restaurant", "Cafe", "Pizzeria", "Grill", "Diner", "Bar & Grill"])}`,
+    () => `${name()} ${random.pick(["Resort", "Hotel & Spa", "Suites", "Plaza", "Apartments", "Hostel"])}`,
+    () => `${name()} ${random.pick(["Vineyards", "Winery", "Brewing", "Lounge", "Wines", "Sushi", "Thai"])}`,
+    () => `${noun()} on ${name()}`,
   ]);
 };
 
@@ -243,10 +297,20 @@ const letterCodes: Writer = ({ random }) => {
 };
 
 const wholeNumbers: Writer = ({ random }) => {
-  const length = random.pick([2, 2, 3, 3, 4, 4, 4, 6]);
+  const length = random.pick([2, 2, 3, 3, 4, 4, 4, 5, 5, 6]);
   const spread = random.pick([0.05, 0.3, 1]);
   const middle = 10 ** length * (0.2 + 0.8 * random.next());
   return () => String(Math.max(0, Math.round(middle * (1 + spread * (random.next() - 0.5)))));
+};
+
+/** The same words in every row: a link, or what stands above the numbers of a narrow screen. */
+const captions: Writer = ({ random }) => {
+  const words =
+    "Matches,Goals,Points,Details,View,Report,Match Report,More info,Read more,Edit,Link,Buy now,Players,Games,Votes,Download,Map,Photos,Compare,Select".split(
+      ",",
+    );
+  const caption = random.pick(words);
+  return () => caption;
 };
 
 const bigNumbers: Writer = ({ random }) => {
@@ -283,12 +347,16 @@ const writers: readonly Writer[] = [
   venues,
   venues,
   venues,
+  teams,
+  events,
+  eateries,
   enumerations,
   keys,
   keys,
   noise,
   program,
   bigNumbers,
+  captions,
 ];
 
 /** Headers of columns that are nobody's: of reports, surveys and programs. */

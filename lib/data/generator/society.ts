@@ -1,23 +1,40 @@
 import { OCCUPATIONS } from "./lists.js";
 import { type ColumnType, capitalised, digits, pattern, type Source } from "./source.js";
 
+/** What follows the names of those who studied or are in an office. */
+const SUFFIXES = "Jr.,Sr.,II,III,IV,PhD,Ph.D.,M.D.,MD,MD PhD,DO,RN,DDS,DVM,LCSW,CPA,CFA,P.E.,Esq.,MBA".split(
+  ",",
+);
+
 function person(source: Source) {
   const { random, faker } = source;
   const initial = () => faker.person.firstName()[0]!;
+  // Family names travel further than a locale's own few hundred.
+  const anywhere = random.chance(0.5);
+  const comma = random.pick([" ", ", "]);
+  const dash = random.pick([" - ", " – ", ", ", " #"]);
   const write = source.format<(first: string, last: string) => string>([
     (first, last) => `${first} ${last}`,
+    (first, last) => `${first} ${last}`,
     (first, last) => `${first} ${initial()}. ${last}`,
+    (first, last) => `${first[0]}. ${initial()}. ${last}`,
+    // With a number of theirs, as scorers and ranks have.
+    (first, last) => `${first} ${last}${dash}${random.range(1, 40)}`,
+    (first, last) => `${first} ${random.chance(0.3) ? `${initial()}. ` : ""}${last}`,
+    (first, last) => `${first} ${last} ${random.pick(["&", "and"])} ${faker.person.firstName()} ${last}`,
     (first, last) => `${last.toUpperCase()} ${first}`,
     (first, last) => `${last}, ${first} ${initial()}.`,
     (first, last) => `${random.pick(["Dr.", "Mr.", "Mrs.", "Prof.", "Ms."])} ${first} ${last}`,
     (first, last) => `${first} ${last}, ${faker.person.firstName()} ${faker.person.lastName()}`,
     (first, last) => `${first} ${last}-${faker.person.lastName()}`,
     (first, last) => `${first.toUpperCase()} ${last.toUpperCase()}`,
-    (first, last) => `${first} ${last} ${random.pick(["Jr.", "III", "PhD", "M.D."])}`,
+    (first, last) => `${first} ${last}${comma}${random.pick(SUFFIXES)}`,
+    (first, last) =>
+      `${first} ${initial()}${random.pick(["", "."])} ${last}${comma}${random.pick(SUFFIXES)}${random.chance(0.2) ? `, ${random.pick(SUFFIXES)}` : ""}`,
   ]);
   return (row: number) => {
     const { first, last } = source.entity(row);
-    return write(first, last);
+    return write(first, anywhere ? source.lastNameFromAnywhere() : last);
   };
 }
 
@@ -135,14 +152,7 @@ function age(source: Source) {
 }
 
 const PHONE_FORMS = [
-  "000-000-0000",
   "0000000000",
-  "0000000000",
-  "10000000000",
-  "000.000.0000",
-  "(000) 000-0000",
-  "+1 000-000-0000",
-  "1-000-000-0000",
   "+00 00 0000 0000",
   "+00 (0) 000 000000",
   "(00000) 00000",
@@ -151,15 +161,49 @@ const PHONE_FORMS = [
   "00 00 00 00 00",
   "0000/000000",
   "Tel: 000 000 0000",
-  "000-000-0000 ext. 000",
 ];
+
+/** Numbers of North America: neither an area code nor an exchange begins with 0 or 1. */
+const NANP_FORMS = [
+  "A-E-N",
+  "A-E-N",
+  "A-E-N",
+  "AEN",
+  "AEN",
+  "1AEN",
+  "A.E.N",
+  "(A) E-N",
+  "(A)E-N",
+  "+1(A) E-N",
+  "+1AEN",
+  "1-A-E-N",
+  "A E N",
+  "+1 A-E-N",
+  "A-E-N ext. X",
+];
+
+function northAmericanPhone({ random }: Source) {
+  const code = () => String(random.range(200, 989));
+  const [area, exchange] = [code(), code()];
+  const [oneArea, oneExchange] = [random.chance(0.4), random.chance(0.15)];
+  const form = random.pick(NANP_FORMS);
+  return () =>
+    form
+      .replace("A", oneArea ? area : code())
+      .replace("E", oneExchange ? exchange : code())
+      .replace("N", digits(random, 4))
+      .replace("X", digits(random, 3));
+}
 
 function phone(source: Source) {
   const { random } = source;
   const form = random.pick(PHONE_FORMS);
   const area = digits(random, 2);
+  const american = northAmericanPhone(source);
   return source.format<() => string>([
     () => pattern(random, form),
+    american,
+    american,
     () => `+${area} ${pattern(random, "00 000000")}`,
     () => pattern(random, random.pick(PHONE_FORMS)),
     () => `0${area}${pattern(random, "0 000000")}`,

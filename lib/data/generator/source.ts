@@ -80,10 +80,19 @@ export class Source {
   readonly locale: Locale;
   readonly faker: Faker;
   readonly #variety: number;
+  readonly #elsewhere: readonly Faker[];
   readonly #entities: RowEntity[] = [];
 
-  constructor(shared: Faker, locale: Locale, random: Random, variety: number) {
+  /** @param elsewhere of all locales of the data set: people move */
+  constructor(
+    shared: Faker,
+    locale: Locale,
+    random: Random,
+    variety: number,
+    elsewhere: readonly Faker[] = [shared],
+  ) {
     this.#variety = variety;
+    this.#elsewhere = elsewhere;
     this.random = random;
     this.locale = locale;
     // An own instance over the shared locale data: the global faker's random state is left alone.
@@ -106,6 +115,20 @@ export class Source {
     };
     this.#entities[row] = entity;
     return entity;
+  }
+
+  /** A family name of any locale of the data set. */
+  lastNameFromAnywhere(): string {
+    const { last_name: names } = this.random.pick(this.#elsewhere).rawDefinitions.person ?? {};
+    const known = names?.generic ?? names?.female;
+    return known ? this.random.pick(known) : this.faker.person.lastName();
+  }
+
+  /** A town that there is, in this table's country or any of the data set's; null where no locale lists its own. */
+  realCity(): string | null {
+    const here = this.faker.rawDefinitions.location?.city_name;
+    const names = here ?? this.random.pick(this.#elsewhere).rawDefinitions.location?.city_name;
+    return names ? this.random.pick(names) : null;
   }
 
   /** How a column writes its values: the first format, or any with probability `variety`. */

@@ -1,3 +1,4 @@
+import { goodsGroup, goodsNames } from "./goods.js";
 import { CATEGORIES, CITIES, CURRENCY_CODES } from "./lists.js";
 import { type ColumnType, capitalised, pattern, type Source } from "./source.js";
 
@@ -212,9 +213,12 @@ function vehicle(source: Source) {
 }
 
 const TRADES =
-  "Construction,Consulting,Plumbing,Bakery,Motors,Lending,Solutions,Dental Care,Logistics,Software,Media,Roofing,Insurance,Pharmacy,Realty,Medical Center,Law Office,Storage,Electronics,Energy,Systems,Foods,Partners,Design,Services,Fitness,Salon,Auto Repair,Bank".split(
-    ",",
-  );
+  `Construction,Consulting,Plumbing,Bakery,Motors,Lending,Solutions,Dental Care,Logistics,Software,Media,Roofing,Insurance,Pharmacy,Realty,Medical Center,Law Office,Storage,Electronics,
+Energy,Systems,Foods,Partners,Design,Services,Fitness,Salon,Auto Repair,Bank,Carpet Cleaning,House Cleaning Services,Boiler Services,Photography,Pools,Property Maintenance,Pet Grooming,Landscaping,
+Handyman Services,Law Group,Clinic,Veterinary Clinic,Health and Wellness,Psychotherapy,Recovery Center,Locksmith,Tree Service,Pest Control,Movers,Heating & Air,Painting,Flooring,Interiors,
+Trading Company,Accounting,Travel,Physiotherapy,Optical,Florist,Printing,Electrical Supplies,Security,Recruitment,Driving School,Daycare,Funeral Home,Self Storage,Mortgage,Investments`
+    .split(",")
+    .map((name) => name.trim());
 
 function company(source: Source) {
   const { random, faker } = source;
@@ -234,6 +238,8 @@ function company(source: Source) {
   const stem = () =>
     random.pick([faker.person.lastName(), faker.word.noun(), faker.person.firstName(), random.pick(CITIES)]);
   const name = () => capitalised(stem());
+  const chain = `${name()} ${random.pick(TRADES)}`;
+  const surname = () => faker.person.lastName();
   return source.format<() => string>([
     () => `${name()} ${random.pick(TRADES)}`,
     () => `${name()} ${random.pick(TRADES)} ${random.pick(forms)}`,
@@ -241,6 +247,11 @@ function company(source: Source) {
     () => `${faker.company.name()}`,
     () => `${name()} ${random.pick(TRADES)} of ${random.pick(CITIES)}`,
     () => `${name()}'s ${random.pick(TRADES)}`,
+    () => `${chain} ${random.pick(["", "of ", "- ", "– "])}${source.realCity() ?? random.pick(CITIES)}`,
+    () => `${name()} ${random.pick(TRADES)}, ${random.pick(forms)}`,
+    () => `${surname()}, ${surname()} & ${surname()} ${random.pick(["LLP", "PC", "Law", "LLC"])}`,
+    () => `${capitalised(faker.word.adjective())} ${random.pick(TRADES)}`,
+    () => `${random.pick(TRADES)} Near ${source.realCity() ?? random.pick(CITIES)}`,
   ]);
 }
 
@@ -252,6 +263,7 @@ function product(source: Source) {
   const part = () => `${random.pick(CATEGORIES).replace(/s$/, "")}`;
   return source.format<() => string>([
     () => `${brand()} ${made()} ${part()}`,
+    ...goodsNames(source),
     () => `${brand()} ${part()} ${code()}`,
     () => `${made()} ${part()} - ${faker.color.human()}`,
     () =>
@@ -267,11 +279,17 @@ function product(source: Source) {
 
 function category(source: Source) {
   const { random } = source;
-  const one = () => random.pick(CATEGORIES);
+  const { goods, modified } = goodsGroup(source);
+  const one = source.weighted([
+    [2, () => random.pick(CATEGORIES)],
+    [2, goods],
+    [1, () => random.pick([goods, modified, () => random.pick(CATEGORIES)])()],
+  ]);
   return source.format<() => string>([
     one,
     () => `${one()} > ${one()}`,
     () => `${one()} & ${one()}`,
+    () => random.pick([one, () => `${one()} & ${one()}`, modified])(),
     () => `${one()}/${one()}/${one()}`,
     () => `${one()}, ${one()}, ${one()}`,
     () => one().toLowerCase(),

@@ -61,7 +61,7 @@ export function register(program: Command): void {
     )
     .option(
       "--abstain [confidence]",
-      "no type below this confidence (default: the run's calibrated one; the default model always abstains)",
+      "no type below this confidence (default: the run's calibrated one; the default model always abstains, below .8); stands behind the files",
       number,
     )
     .option("--out <file>", "write to this file, whole or not at all")

@@ -51,7 +51,7 @@ export function register(program: Command): void {
     )
     .option(
       "--no-controls",
-      "swarms: leave out all-on, all-off, shuffled routing and each specialist by itself",
+      "swarms: leave out what the primary says with all specialists, with none, with each as its only one, and by the routing of other columns",
     )
     .option("--limit <n>", "columns at most, evenly spaced", number)
     .addOption(
@@ -159,5 +159,8 @@ function swarmText(
   });
   const { ideal, measured, work, wall } = criticalPath;
   const path = `critical path ${ideal.toFixed(1)} ms ideal, ${measured.toFixed(1)} ms measured; work ${work.toFixed(1)} ms, wall ${wall.toFixed(1)} ms a batch`;
-  return [activation, ...(Object.keys(controls).length > 0 ? [compared] : []), path].join("\n\n");
+  const meaning =
+    "every line is what the swarm says with its specialists routed otherwise; shuffled: the router's decisions given to other columns; " +
+    "what a specialist says alone, 'evaluate' of its own run tells";
+  return [activation, ...(Object.keys(controls).length > 0 ? [compared, meaning] : []), path].join("\n\n");
 }

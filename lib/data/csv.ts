@@ -271,7 +271,7 @@ function readWarnings(
   }
   if (splitter.unbalanced > 0) {
     warnings.push(
-      `${splitter.unbalanced} lines have a quote that is never closed; it was taken as a character`,
+      `${splitter.unbalanced} lines have a quote that is not closed within 256 KiB, or never; it was taken as a character`,
     );
   }
   return warnings;

@@ -17,7 +17,7 @@ const MOST_UNBALANCED = 100;
  * a field starts. Where a quote is never closed, its line is taken as it stands and cutting goes on behind it.
  */
 export class RecordSplitter {
-  /** Lines with a quote that is never closed. */
+  /** Lines with a quote that is never closed, or not within `LONGEST_QUOTED`. */
   unbalanced = 0;
   readonly #delimiter: number;
   readonly #newline: number;

@@ -22,7 +22,7 @@ export interface RunEvaluationOptions extends PredictOptions {
   split?: Split;
   /** What happens to columns whose labels were absent from training; default "error". */
   unknownLabels?: "error" | "skip";
-  /** Swarms: also score all-on, all-off, shuffled routing and each specialist by itself. */
+  /** Swarms: also score all-on, all-off, shuffled routing and each specialist as the only one. */
   controls?: boolean;
   limit?: number;
 }

@@ -36,7 +36,7 @@ export interface SwarmFigures {
   criticalPath: MeanCriticalPath;
   /**
    * By how the columns were routed: "all-on", "all-off", "shuffled" (the learned decisions given to other columns) and, of several specialists,
-   * "only ID", that one on for all. Empty where they were not asked for.
+   * "only ID", that one on for all: what the primary says with its help, not what it says alone. Empty where they were not asked for.
    */
   controls: Record<string, ControlScore>;
 }
@@ -46,7 +46,7 @@ export interface SwarmEvaluation extends Evaluation {
 }
 
 export interface SwarmEvaluationOptions extends EvaluateOptions {
-  /** Also score all-on, all-off, each specialist by itself and the learned routing shuffled over the columns; default true. */
+  /** Also score all-on, all-off, each specialist as the primary's only one, and the learned routing shuffled over the columns; default true. */
   controls?: boolean;
   /** Of its run. */
   calibration?: Calibration | null;

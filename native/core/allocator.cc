@@ -111,8 +111,10 @@ void* systemAllocate(size_t bytes) {
 void systemFree(void* block, size_t bytes) {
   if (bytes < kMappedFrom) {
     std::free(block);
-  } else {
-    munmap(block, bytes);
+  } else if (munmap(block, bytes) != 0) {
+    // A hole in a mapping makes two of it, of which a process may have so many: the addresses stay, without
+    // the memory.
+    madvise(block, bytes, MADV_DONTNEED);
   }
 }
 

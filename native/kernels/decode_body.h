@@ -62,8 +62,10 @@ AEGIR_INLINE void linearRow(const RowProduct<Real>& p, int64_t out, int64_t outs
       for (int64_t u = 0; u < steps; ++u)
         sum[u] += load(weight + i + u * lanes<Real>) * load(p.x + i + u * lanes<Real>);
     }
+    int64_t i = whole;
+    for (; i + lanes<Real> <= p.in; i += lanes<Real>) sum[0] += load(weight + i) * load(p.x + i);
     sums[o] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    for (int64_t i = whole; i < p.in; ++i) sums[o][0] += weight[i] * p.x[i];
+    for (; i < p.in; ++i) sums[o][0] += weight[i] * p.x[i];
   }
   Real result[lanes<Real>];
   store(result, sumOfEach<Real>(sums));

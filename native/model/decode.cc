@@ -19,6 +19,9 @@ namespace {
 
 // Weights that are worth a second thread.
 constexpr int64_t kWeightsPerThread = 1 << 16;
+// Outputs that a product's kernel computes together, and otherwise than the last few: threads share whole
+// strips, so that their number changes no bit.
+constexpr int64_t kStrip = 4;
 // Rows of the workspace end in this many spare values, so that kernels over all of them may run to the end of
 // a vector.
 constexpr int64_t kSpare = 16;
@@ -89,9 +92,11 @@ class Step {
   void product(const at::Tensor& weight, const Real* x, Real* y, int64_t rows, bool add = false) const {
     const int64_t out = weight.size(0), in = weight.size(1);
     const Real* values = data(weight);
-    at::parallel_for(0, out, std::max<int64_t>(kWeightsPerThread / in, 1), [&](int64_t first, int64_t last) {
-      decode_.linear({rows, in, out, first, last, x, values, y, add});
-    });
+    const int64_t strips = (out + kStrip - 1) / kStrip;
+    at::parallel_for(
+        0, strips, std::max<int64_t>(kWeightsPerThread / (in * kStrip), 1), [&](int64_t first, int64_t last) {
+          decode_.linear({rows, in, out, first * kStrip, std::min(last * kStrip, out), x, values, y, add});
+        });
   }
 
   // y = base + f(x down) up; f is one of the activations, or null.

@@ -65,14 +65,26 @@ function parallelJobs() {
   return Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / bytesPerJob)));
 }
 
+/** @throws LibtorchError where AEGIR_BUILD_JOBS is no number of compilers */
+function buildJobs() {
+  const given = process.env.AEGIR_BUILD_JOBS;
+  if (!given) return String(parallelJobs());
+  if (/^[1-9]\d{0,3}$/.test(given)) return given;
+  throw new LibtorchError(
+    `AEGIR_BUILD_JOBS was '${given}', expected how many compilers run at once: a whole number from 1 to 9999; ` +
+      "unset it to have one for each processor",
+  );
+}
+
 /** @throws LibtorchError where a tool is missing or the compiler fails. */
 export function buildAddon(libtorch, { verbose = false } = {}) {
   requireTools();
-  const jobs = process.env.AEGIR_BUILD_JOBS || String(parallelJobs());
+  const jobs = buildJobs();
   // The version is a compile definition: another libtorch behind the same link makes every object be built again.
   const version = `--CDAEGIR_TORCH_VERSION=${libtorch.version}`;
-  // Every part reads libtorch's headers once: more parts than compilers are work for nothing.
-  const units = `--CDAEGIR_UNITS=${Math.min(4, Math.max(2, Number(jobs)))}`;
+  // Every part reads libtorch's headers once: more parts than processors are work for nothing. Of the machine, not
+  // of this build's jobs: another number would make every object be built again.
+  const units = `--CDAEGIR_UNITS=${Math.min(4, Math.max(2, os.availableParallelism()))}`;
   const common = ["--directory", packageRoot, version, units];
   configure(common, verbose);
   cmakeJs("build", [...common, "--parallel", jobs], verbose);

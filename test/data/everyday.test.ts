@@ -91,6 +91,37 @@ describe("the generator's everyday domains", () => {
     }
   });
 
+  it("write days that there are, hours of twelve with AM or PM, and ordinals as they are said", async () => {
+    const options: GeneratorOptions = { ...plain, tables: 800, seed: 14, variety: 1 };
+    const dataset = await generateDataset({ ...options, domains: ["calendar", "other"] });
+    const stamps = cellsOf(dataset, "timestamp");
+    const german = stamps
+      .map((cell) => /^(\d\d)\.(\d\d)\.(\d{4}) /.exec(cell))
+      .filter((match) => match !== null);
+    const american = stamps
+      .map((cell) => /^(\d\d)\/(\d\d)\/(\d{4}) (\d+):\d\d [AP]M$/.exec(cell))
+      .filter((match) => match !== null);
+    expect(Math.min(german.length, american.length)).toBeGreaterThan(20);
+    const exists = (year: string, month: string, day: string) =>
+      new Date(`${year}-${month}-${day}T00:00:00Z`).toISOString().startsWith(`${year}-${month}-${day}`);
+    for (const [cell, day, month, year] of german) expect(exists(year!, month!, day!), cell).toBe(true);
+    for (const [cell, month, day, year, hour] of american) {
+      expect(exists(year!, month!, day!), cell).toBe(true);
+      expect(Number(hour), cell).toBeLessThanOrEqual(12);
+    }
+    const said = [...cellsOf(dataset, "date"), ...cellsOf(dataset, "other")].flatMap((cell) => [
+      ...cell.matchAll(/\b(\d+)(st|nd|rd|th)\b/g),
+    ]);
+    expect(said.length).toBeGreaterThan(20);
+    for (const [text, n, ending] of said) {
+      const tens = Number(n) % 100;
+      const last = Number(n) % 10;
+      const right =
+        tens > 10 && tens < 14 ? "th" : last === 1 ? "st" : last === 2 ? "nd" : last === 3 ? "rd" : "th";
+      expect(ending, text).toBe(right);
+    }
+  });
+
   it("write ISBN-10 with its check digit", async () => {
     const dataset = await generateDataset({ tables: 400, seed: 6, variety: 1, noise: 0, domains: ["codes"] });
     const old = cellsOf(dataset, "isbn").filter((cell) => /^\d{9}[\dX]$/.test(cell));

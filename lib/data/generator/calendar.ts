@@ -1,5 +1,5 @@
 import { momentBetween } from "./dates.js";
-import { type ColumnType, pad2, type Source } from "./source.js";
+import { type ColumnType, ordinal, pad2, type Source } from "./source.js";
 
 function monthNames({ faker }: Source) {
   const { wide, abbr } = faker.definitions.date.month;
@@ -32,7 +32,8 @@ function date(source: Source) {
     (at) => `${long[m(at) - 1]} ${y(at)}`,
     (at) => `${y(at)}-${pad2(m(at))}`,
     (at) => at.toISOString().slice(0, 10).replaceAll("-", ""),
-    (at) => `${d(at)}${locale === "de" ? "." : source.english ? "th" : ""} ${long[m(at) - 1]} ${y(at)}`,
+    (at) =>
+      `${source.english ? ordinal(d(at)) : `${d(at)}${locale === "de" ? "." : ""}`} ${long[m(at) - 1]} ${y(at)}`,
   ]);
   return () => write(draw());
 }
@@ -45,13 +46,18 @@ function timestamp(source: Source) {
     const text = new Date(momentBetween(source, 2008, 2026)).toISOString();
     return wholeDay ? `${text.slice(0, 11)}00:00:00` : text.slice(0, 19);
   };
+  /** The parts of one moment. */
+  const parts = (write: (year: string, month: string, day: string, minute: number) => string) => () => {
+    const [year, month, day, hour, minute] = iso().split(/[-T:]/) as [string, string, string, string, string];
+    return write(year, month, day, 60 * Number(hour) + Number(minute));
+  };
   return source.format<() => string>([
     () => iso() + zone,
     () => iso(),
     () => iso().replace("T", " "),
     () => `${iso().replace("T", " ").replaceAll("-", "/")}`,
-    () => `${iso().slice(8, 10)}.${iso().slice(5, 7)}.${iso().slice(0, 4)} ${iso().slice(11, 16)}`,
-    () => `${iso().slice(5, 7)}/${iso().slice(8, 10)}/${iso().slice(0, 4)} ${iso().slice(11, 16)} PM`,
+    parts((year, month, day, minute) => `${day}.${month}.${year} ${clock24(minute)}`),
+    parts((year, month, day, minute) => `${month}/${day}/${year} ${clock12(minute, " AM", " PM")}`),
   ]);
 }
 

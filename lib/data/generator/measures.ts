@@ -1,4 +1,4 @@
-import type { ColumnType, Source } from "./source.js";
+import { type ColumnType, ordinal, type Source } from "./source.js";
 
 /** A unit and how many of it make the quantity's reference unit. */
 type Unit = readonly [name: string, perReference: number];
@@ -334,9 +334,6 @@ function boolean(source: Source) {
   const share = random.pick([0.5, 0.8, 0.2, 1, 0]);
   return () => (random.chance(share) ? yes : no);
 }
-
-const ordinal = (n: number) =>
-  `${n}${n % 100 > 10 && n % 100 < 14 ? "th" : (["th", "st", "nd", "rd"][n % 10] ?? "th")}`;
 
 function rank(source: Source) {
   const { random } = source;

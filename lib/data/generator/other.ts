@@ -1,4 +1,4 @@
-import { type ColumnType, capitalised, digits, letters, pattern, type Source } from "./source.js";
+import { type ColumnType, capitalised, digits, letters, ordinal, pattern, type Source } from "./source.js";
 
 /**
  * Columns of no type that has a name here: counts and statistics, categories and codes of other fields, names of other things, rests of
@@ -177,7 +177,7 @@ const teams: Writer = (source) => {
     () => `${faker.location.country()} ${random.pick(["U16", "U19", "U21", "Men", "Women", "B"])}`,
     () => `${town()} ${capitalised(faker.word.noun())}s`,
   ]);
-  if (random.chance(0.2)) return () => town().slice(0, 3).toUpperCase();
+  if (random.chance(0.2)) return () => town().replace(/\P{L}/gu, "").slice(0, 3).toUpperCase();
   return () => (random.chance(bare) ? town() : form());
 };
 
@@ -199,7 +199,7 @@ const events: Writer = (source) => {
     () => `${kind()} with ${faker.person.fullName()}`,
     () => `${faker.person.fullName()} w/ ${noun()}`,
     () => `${noun()} ${kind()} Registration - Session ${random.range(1, 9)}`,
-    () => `${random.range(2, 30)}th Annual ${noun()} ${kind()}`,
+    () => `${ordinal(random.range(2, 30))} Annual ${noun()} ${kind()}`,
   ]);
 };
 

@@ -246,7 +246,21 @@ function email(source: Source) {
 export const society: readonly ColumnType[] = [
   {
     label: "person",
-    headers: ["name", "person", "author", "player", "employee", "instructor"],
+    headers: [
+      "name",
+      "person",
+      "author",
+      "player",
+      "employee",
+      "instructor",
+      "manager",
+      "coach",
+      "captain",
+      "top scorer",
+      "owner",
+      "doctor",
+      "teacher",
+    ],
     column: person,
   },
   {

@@ -171,6 +171,10 @@ export class Source {
   }
 }
 
+/** As English writes it: 1st, 22nd, 113th. */
+export const ordinal = (n: number) =>
+  `${n}${n % 100 > 10 && n % 100 < 14 ? "th" : (["th", "st", "nd", "rd"][n % 10] ?? "th")}`;
+
 export const pad2 = (n: number): string => String(n).padStart(2, "0");
 
 export function digits(random: Random, count: number): string {

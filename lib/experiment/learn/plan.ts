@@ -179,6 +179,7 @@ const ABLATIONS: Ablation[] = [
   { name: "cells neither shuffled nor dropped", of: "labels", train: { augment: false } },
   { name: "no own-column head", of: "labels", train: { ownWeight: 0 } },
   { name: "no weight average", of: "labels", train: { ema: 0 } },
+  { name: "no dropout", of: "labels", train: { dropout: 0 } },
   { name: "no label smoothing", of: "labels", train: { labelSmoothing: 0 } },
   { name: "labels of the other task too", of: "labels", also: true },
   {

@@ -92,7 +92,7 @@ void linear(const RowProduct<Real>& p) {
     if (out < p.last) linearRow<Real>(p, out, p.last - out);
     return;
   }
-  for (; out + 4 <= p.last; out += 4) linearStrip<Real>(p, out);
+  for (; out + kLinearStrip <= p.last; out += kLinearStrip) linearStrip<Real>(p, out);
   for (; out < p.last; ++out) {
     for (int64_t row = 0; row < p.rows; ++row) linearTile<Real, 1, 1, 2>(p, row, out);
   }

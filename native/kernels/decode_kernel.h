@@ -7,6 +7,10 @@
 
 namespace aegir::kernels {
 
+// Outputs that `linear` computes together, and otherwise than the last few: where products are shared out,
+// whole strips are, so that the number of shares changes no bit.
+constexpr int64_t kLinearStrip = 4;
+
 // Outputs [first,last) of y (rows,out) = x W, or y + x W; any sizes.
 template <class Real>
 struct RowProduct {

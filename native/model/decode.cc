@@ -19,9 +19,6 @@ namespace {
 
 // Weights that are worth a second thread.
 constexpr int64_t kWeightsPerThread = 1 << 16;
-// Outputs that a product's kernel computes together, and otherwise than the last few: threads share whole
-// strips, so that their number changes no bit.
-constexpr int64_t kStrip = 4;
 // Rows of the workspace end in this many spare values, so that kernels over all of them may run to the end of
 // a vector.
 constexpr int64_t kSpare = 16;
@@ -90,12 +87,13 @@ class Step {
 
   // y = W x, or y + W x, of each row.
   void product(const at::Tensor& weight, const Real* x, Real* y, int64_t rows, bool add = false) const {
+    constexpr int64_t strip = kernels::kLinearStrip;
     const int64_t out = weight.size(0), in = weight.size(1);
     const Real* values = data(weight);
-    const int64_t strips = (out + kStrip - 1) / kStrip;
+    const int64_t strips = (out + strip - 1) / strip;
     at::parallel_for(
-        0, strips, std::max<int64_t>(kWeightsPerThread / (in * kStrip), 1), [&](int64_t first, int64_t last) {
-          decode_.linear({rows, in, out, first * kStrip, std::min(last * kStrip, out), x, values, y, add});
+        0, strips, std::max<int64_t>(kWeightsPerThread / (in * strip), 1), [&](int64_t first, int64_t last) {
+          decode_.linear({rows, in, out, first * strip, std::min(last * strip, out), x, values, y, add});
         });
   }
 

@@ -24,6 +24,9 @@ function columnsOf(dataset: Dataset, label: string): Column[] {
 const cellsOf = (dataset: Dataset, label: string) =>
   columnsOf(dataset, label).flatMap(({ cells }) => cells.filter((cell) => cell !== ""));
 
+const matches = (cells: string[], form: RegExp) =>
+  cells.map((cell) => form.exec(cell)).filter((match) => match !== null);
+
 const plain: GeneratorOptions = { variety: 0, noise: 0, missing: 0, locales: ["en"] };
 
 describe("the generator's everyday domains", () => {
@@ -95,12 +98,8 @@ describe("the generator's everyday domains", () => {
     const options: GeneratorOptions = { ...plain, tables: 800, seed: 14, variety: 1 };
     const dataset = await generateDataset({ ...options, domains: ["calendar", "other"] });
     const stamps = cellsOf(dataset, "timestamp");
-    const german = stamps
-      .map((cell) => /^(\d\d)\.(\d\d)\.(\d{4}) /.exec(cell))
-      .filter((match) => match !== null);
-    const american = stamps
-      .map((cell) => /^(\d\d)\/(\d\d)\/(\d{4}) (\d+):\d\d [AP]M$/.exec(cell))
-      .filter((match) => match !== null);
+    const german = matches(stamps, /^(\d\d)\.(\d\d)\.(\d{4}) /);
+    const american = matches(stamps, /^(\d\d)\/(\d\d)\/(\d{4}) (\d+):\d\d [AP]M$/);
     expect(Math.min(german.length, american.length)).toBeGreaterThan(20);
     const exists = (year: string, month: string, day: string) =>
       new Date(`${year}-${month}-${day}T00:00:00Z`).toISOString().startsWith(`${year}-${month}-${day}`);
@@ -165,7 +164,7 @@ describe("the generator's everyday domains", () => {
     const options: GeneratorOptions = { ...plain, tables: 500, seed: 13, variety: 1, domains: ["society"] };
     const cells = cellsOf(await generateDataset(options), "phone");
     const form = /^(?:\+?1[- ]?)?\(?(\d{3})\)?[-. ]?(\d{3})[-. ]\d{4}(?: ext\. \d{3})?$/;
-    const american = cells.map((cell) => form.exec(cell)).filter((match) => match !== null);
+    const american = matches(cells, form);
     expect(american.length).toBeGreaterThan(200);
     for (const [cell, area, exchange] of american) {
       expect(Number(area), cell).toBeGreaterThanOrEqual(200);

@@ -56,30 +56,58 @@ AEGIR_INLINE Vector<Real> broadcast(Real x) {
 }
 
 // bf16 is carried as its bit pattern.
-AEGIR_INLINE float toReal(uint16_t bits) {
-  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float x;
-  __builtin_memcpy(&x, &wide, sizeof x);
-  return x;
+template <class Real>
+AEGIR_INLINE Vector<Real> loadStored(const Real* from) {
+  return load(from);
 }
-AEGIR_INLINE float toReal(float x) { return x; }
-AEGIR_INLINE double toReal(double x) { return x; }
-
-AEGIR_INLINE void fromReal(float x, uint16_t& bits) {
-  uint32_t wide;
-  __builtin_memcpy(&wide, &x, sizeof wide);
-  const bool isNan = (wide & 0x7fffffffu) > 0x7f800000u;
-  const uint32_t rounded = wide + 0x7fffu + ((wide >> 16) & 1u);  // to nearest, ties to even
-  bits = isNan ? uint16_t{0x7fc0} : static_cast<uint16_t>(rounded >> 16);
+AEGIR_INLINE Vector<float> loadStored(const uint16_t* from) {
+  typedef uint16_t Bits __attribute__((vector_size(AEGIR_VECTOR_BYTES / 2)));
+  typedef uint32_t Wide __attribute__((vector_size(AEGIR_VECTOR_BYTES)));
+  Bits bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return reinterpret_cast<Vector<float>>(__builtin_convertvector(bits, Wide) << 16);
 }
-AEGIR_INLINE void fromReal(float x, float& to) { to = x; }
-AEGIR_INLINE void fromReal(double x, double& to) { to = x; }
 
-// Reads n values and fills up to `padded` with zeros.
+template <class Real>
+AEGIR_INLINE void storeStored(Real* to, Vector<Real> x) {
+  store(to, x);
+}
+AEGIR_INLINE void storeStored(uint16_t* to, Vector<float> x) {
+  typedef uint16_t Bits __attribute__((vector_size(AEGIR_VECTOR_BYTES / 2)));
+  typedef uint32_t Wide __attribute__((vector_size(AEGIR_VECTOR_BYTES)));
+  const Wide wide = reinterpret_cast<Wide>(x);
+  const Wide rounded = (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;  // to nearest, ties to even
+  const Bits bits =
+      __builtin_convertvector((wide & 0x7fffffffu) > 0x7f800000u ? Wide{} + 0x7fc0u : rounded, Bits);
+  __builtin_memcpy(to, &bits, sizeof bits);
+}
+
+// The first `count` lanes of a vector in memory; zeros in the others.
+template <class Real, class Storage>
+AEGIR_INLINE Vector<Real> loadPart(const Storage* from, int64_t count) {
+  if (count >= lanes<Real>) return loadStored(from);
+  Storage part[lanes<Real>] = {};
+  for (int64_t i = 0; i < count; ++i) part[i] = from[i];
+  return loadStored(part);
+}
+
+template <class Real, class Storage>
+AEGIR_INLINE void storePart(Storage* to, Vector<Real> x, int64_t count) {
+  if (count >= lanes<Real>) return storeStored(to, x);
+  Storage part[lanes<Real>];
+  storeStored(part, x);
+  for (int64_t i = 0; i < count; ++i) to[i] = part[i];
+}
+
+// Reads n values and fills up to `padded`, a multiple of the lanes, with zeros.
 template <class Storage, class Real>
 AEGIR_INLINE void loadRow(const Storage* from, Real* to, int64_t n, int64_t padded) {
-  for (int64_t i = 0; i < n; ++i) to[i] = toReal(from[i]);
-  for (int64_t i = n; i < padded; ++i) to[i] = 0;
+  for (int64_t i = 0; i < padded; i += lanes<Real>) store(to + i, loadPart<Real>(from + i, n - i));
+}
+
+template <class Storage, class Real>
+AEGIR_INLINE void storeRow(const Real* from, Storage* to, int64_t n) {
+  for (int64_t i = 0; i < n; i += lanes<Real>) storePart<Real>(to + i, load(from + i), n - i);
 }
 
 // Asks for n values that are read soon; rows of one head lie too far apart for the processor to foresee them.
@@ -91,9 +119,12 @@ AEGIR_INLINE void prefetchRow(const Storage* from, int64_t n) {
   for (int64_t i = 0; i < n; i += line) __builtin_prefetch(from + i);
 }
 
-template <class Storage, class Real>
-AEGIR_INLINE void storeRow(const Real* from, Storage* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) fromReal(from[i], to[i]);
+// The same into the second-level cache, for what would push the state out of the first; `write`: to be
+// written.
+template <bool write, class Storage>
+AEGIR_INLINE void prefetchRowFar(const Storage* from, int64_t n) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(Storage));
+  for (int64_t i = 0; i < n; i += line) __builtin_prefetch(from + i, write, 2);
 }
 
 // Lane l of a pair exchange in blocks of 2h lanes: `first` is x's lower halves beside y's lower halves,
@@ -125,19 +156,23 @@ AEGIR_INLINE void transpose(Vector<Real>* x) {
   if constexpr (h > 1) transpose<Real, h / 2>(x);
 }
 
+// One step of the sum over lanes of x and y: the sums of lanes h apart of x beside those of y.
+template <class Real, int64_t h>
+AEGIR_INLINE Vector<Real> sumOfHalves(Vector<Real> x, Vector<Real> y) {
+  Vector<Real> first, second;
+  exchange<h, Real>(x, y, first, second, std::make_integer_sequence<int64_t, lanes<Real>>{});
+  return first + second;
+}
+
 // Lane i of the result is the sum over the lanes of x[i], for `lanes` vectors x; x is overwritten.
 template <class Real, int64_t h = lanes<Real> / 2>
 AEGIR_INLINE Vector<Real> sumOfEach(Vector<Real>* x) {
-  constexpr auto all = std::make_integer_sequence<int64_t, lanes<Real>>{};
-  for (int64_t i = 0; i < h; ++i) {
-    Vector<Real> first, second;
-    exchange<h, Real>(x[i], x[i + h], first, second, all);
-    x[i] = first + second;
-  }
-  if constexpr (h > 1) {
-    return sumOfEach<Real, h / 2>(x);
-  } else {
+  if constexpr (h == 0) {
     return x[0];
+  } else {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < h; ++i) x[i] = sumOfHalves<Real, h>(x[i], x[i + h]);
+    return sumOfEach<Real, h / 2>(x);
   }
 }
 

@@ -1,236 +1,381 @@
-// The backward pass of WKV-7. Lanes are key columns: five of the seven gradients are sums over value rows.
-// Chunks go in reverse; inside a chunk the states are recomputed from its checkpoint, because dividing the
-// decay out again would amplify rounding. With
-//   G_t = dL/dS_t (o_t's part included),   g_t = G_t b_t = dL/d(S_{t-1} a_t)
-// one pass over G and S_{t-1} per token gives
-//   dk_t = G_t^T v_t, db_t = G_t^T (S_{t-1} a_t), ddecay_t = sum_i (G_t * S_{t-1})_i, da_t = S_{t-1}^T g_t,
-//   dr_{t-1} = S_{t-1}^T do_{t-1} G_{t-1} = G_t diag(decay_t) + g_t a_t^T + do_{t-1} r_{t-1}^T,   dv_{t-1} =
-//   G_{t-1} k_{t-1},   g_{t-1} = G_{t-1} b_{t-1}
-// A neutral token (decay 1, all else 0) after the last one and before the first one starts and ends the
-// recursion.
+// The backward pass of WKV-7. Lanes are key columns. Chunks go in reverse; the states before a chunk's blocks
+// (wkv7_block_body.h) are recomputed from its checkpoint, because dividing the decay out again would amplify
+// rounding. With G the gradient of the state after a block, S the state before it, and y its outputs,
+//   dv_m = G kk_mC + sum_{i>=m} (r_i . kk_mi) dy_i + sum_{i>m} (a_i . kk_m,i-1) du_i,   du_m alike with bb,
+//   d(kk_mC) = G^T v_m,   d(bb_mC) = G^T u_m,   dP_C = column sums of G * S,
+//   d(P_{i-1} a_i) = S^T du_i,   d(P_i r_i) = S^T dy_i,   dfactors = du_i . v_m, du_i . u_m, dy_i . v_m, dy_i
+//   . u_m, G before = G diag(P_C) + sum_i du_i (P_{i-1} a_i)^T + dy_i (P_i r_i)^T,
+// and from these the gradients of r, decay, k, a and b go back along the products of decays, last token
+// first.
 #pragma once
 
-#include "native/kernels/simd.h"
-#include "native/kernels/wkv7_kernel.h"
+#include "native/kernels/wkv7_block_body.h"
 
 namespace aegir::kernels::AEGIR_ISA {
 
-// Rows of the tokens start-1 .. last of one chunk, each `padded` long.
-template <class Real>
-struct BackwardRows {
-  Real *r, *decay, *k, *v, *a, *b, *gradOutput, *stateTimesA;
-  Real *gradR, *gradDecay, *gradK, *gradV, *gradA, *gradB;
-};
-
+// Rows are `padded` long.
 template <class Real>
 struct BackwardScratch {
-  Real* gradState;   // G, (N, padded)
-  Real* states;      // (chunk + 1, row tile, padded)
-  Real* gradTimesB;  // g of the token that comes next in the reverse order, (N)
-  Real* partial;     // (2, row tile, lanes): dv and g before the sum over lanes
-  BackwardRows<Real> rows;
+  Real *gradState, *states;  // G, and the states before the chunk's blocks: (padded, padded) each
+  Real* blocks;              // wkv7BlockScratch(padded) each
+  Real *v, *u;               // of the chunk's tokens
+  // Of a block's tokens; gradA .. gradB and gradDecay are those of the Block's vectors.
+  Real *gradY, *gradV, *gradU, *gradA, *gradR, *gradK, *gradB, *gradDecay;
 };
 
 template <class Real>
 BackwardScratch<Real> divideScratch(Real* scratch, int64_t padded) {
-  const int64_t buffer = (wkv7Chunk + 2) * padded;
-  const auto take = [&scratch](int64_t count) {
-    Real* taken = scratch;
-    scratch += count;
-    return taken;
+  const auto take = [&scratch](int64_t count) { return (scratch += count) - count; };
+  const int64_t rows = wkv7BlockTokens * padded;
+  return {take(padded * padded),
+          take(wkv7MostBlocks * padded * padded),
+          take(wkv7MostBlocks * wkv7BlockScratch(padded)),
+          take(wkv7Chunk * padded),
+          take(wkv7Chunk * padded),
+          take(rows),
+          take(rows),
+          take(rows),
+          take(rows),
+          take(rows),
+          take(rows),
+          take(rows),
+          take(padded)};
+}
+
+// Column vectors that pass together: a sum or a vector a token of each stays in registers (16, AVX-512 32).
+constexpr int64_t backwardWidth = 2;
+
+// Calls visit(Constant<vectors>, column) for the columns, backwardWidth vectors at a time, then one.
+template <class Real, class Visit>
+AEGIR_INLINE void forEachColumns(int64_t padded, const Visit& visit) {
+  constexpr int64_t wide = backwardWidth * lanes<Real>;
+  int64_t j = 0;
+  for (; j + wide <= padded; j += wide) visit(Constant<backwardWidth>{}, j);
+  for (; j < padded; j += lanes<Real>) visit(Constant<1>{}, j);
+}
+
+// to = from diag(scale) + sum_c x_c l_c^T in the columns from j; x lies along rows, l along columns. Without
+// `scaled` the scale is 1.
+template <class Real, int64_t C, int64_t width, bool scaled>
+AEGIR_INLINE void updateColumns(const Real* from, Real* to, int64_t j, const Real* __restrict scale,
+                                const Real* __restrict x, const Real* __restrict l, int64_t n,
+                                int64_t padded) {
+  Vector<Real> left[C][width], factor[width];
+#pragma GCC unroll 4
+  for (int64_t w = 0; w < width; ++w) {
+#pragma GCC unroll 4
+    for (int64_t c = 0; c < C; ++c) left[c][w] = load(l + c * padded + j + w * lanes<Real>);
+    if constexpr (scaled) factor[w] = load(scale + j + w * lanes<Real>);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    Vector<Real> s[width];
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) {
+      s[w] = load(from + i * padded + j + w * lanes<Real>);
+      if constexpr (scaled) s[w] *= factor[w];
+    }
+#pragma GCC unroll 4
+    for (int64_t c = 0; c < C; ++c) {
+      const Vector<Real> xi = broadcast(x[c * padded + i]);
+#pragma GCC unroll 4
+      for (int64_t w = 0; w < width; ++w) s[w] += xi * left[c][w];
+    }
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) store(to + i * padded + j + w * lanes<Real>, s[w]);
+  }
+}
+
+// p_c = M^T x_c in the columns from j.
+template <class Real, int64_t C, int64_t width>
+AEGIR_INLINE void columnSums(const Real* __restrict matrix, int64_t j, const Real* __restrict x,
+                             Real* __restrict p, int64_t n, int64_t padded) {
+  Vector<Real> sums[C][width] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    Vector<Real> s[width];
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) s[w] = load(matrix + i * padded + j + w * lanes<Real>);
+#pragma GCC unroll 4
+    for (int64_t c = 0; c < C; ++c) {
+      const Vector<Real> xi = broadcast(x[c * padded + i]);
+#pragma GCC unroll 4
+      for (int64_t w = 0; w < width; ++w) sums[c][w] += s[w] * xi;
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t c = 0; c < C; ++c) {
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) store(p + c * padded + j + w * lanes<Real>, sums[c][w]);
+  }
+}
+
+// Column sums of left * right from column j.
+template <class Real, int64_t width>
+AEGIR_INLINE void productSums(const Real* __restrict left, const Real* __restrict right, int64_t j,
+                              Real* __restrict sums, int64_t n, int64_t padded) {
+  Vector<Real> even[width] = {}, odd[width] = {};  // two chains: an addition waits four cycles for the last
+  const auto add = [&](Vector<Real>* to, int64_t i) {
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) {
+      const int64_t at = i * padded + j + w * lanes<Real>;
+      to[w] += load(left + at) * load(right + at);
+    }
   };
-  BackwardScratch<Real> parts;
-  parts.gradState = take(padded * padded);
-  parts.states = take((wkv7Chunk + 1) * wkv7RowTile * padded);
-  parts.gradTimesB = take(padded);
-  parts.partial = take(2 * wkv7RowTile * lanes<Real>);
-  parts.rows = {take(buffer), take(buffer), take(buffer), take(buffer), take(buffer),
-                take(buffer), take(buffer), take(buffer), take(buffer), take(buffer),
-                take(buffer), take(buffer), take(buffer), take(buffer)};
-  return parts;
+  int64_t i = 0;
+  for (; i + 1 < n; i += 2) {
+    add(even, i);
+    add(odd, i + 1);
+  }
+  if (i < n) add(even, i);
+#pragma GCC unroll 4
+  for (int64_t w = 0; w < width; ++w) store(sums + j + w * lanes<Real>, even[w] + odd[w]);
 }
 
-// states[t] is the state before the chunk's token t, for the rows of one tile; states[0] is given.
-template <class Real>
-void recomputeStates(Real* __restrict states, int64_t tokens, int64_t row, int64_t height, int64_t padded,
-                     const BackwardRows<Real>& rows) {
-  const int64_t size = wkv7RowTile * padded;
-  for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t at = (t + 1) * padded;
-    const Real *stateTimesA = rows.stateTimesA + at + row, *v = rows.v + at + row;
-    const Real* before = states + t * size;
-    Real* after = states + (t + 1) * size;
-    for (int64_t j = 0; j < padded; j += lanes<Real>) {
-      const Vector<Real> decay = load(rows.decay + at + j), b = load(rows.b + at + j),
-                         k = load(rows.k + at + j);
-      for (int64_t i = 0; i < height; ++i) {
-        Vector<Real> s = load(before + i * padded + j) * decay;
-        s += broadcast(stateTimesA[i]) * b;
-        s += broadcast(v[i]) * k;
-        store(after + i * padded + j, s);
+// Rows whose sums over columns are made together.
+constexpr int64_t rowsTogether = AEGIR_VECTOR_BYTES == 64 ? 4 : 2;
+
+// The sums over lanes of rows 0, L/R, 2 L/R ... of L, as far as their number allows: see sumOfEach.
+template <class Real, int64_t rows, int64_t h = lanes<Real> / 2>
+AEGIR_INLINE Vector<Real> foldRows(Vector<Real>* x) {
+  if constexpr (rows == 1) {
+    return x[0];
+  } else {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < rows / 2; ++i) x[i] = sumOfHalves<Real, h>(x[i], x[i + rows / 2]);
+    return foldRows<Real, rows / 2, h / 2>(x);
+  }
+}
+
+// p_c = M l_c.
+template <class Real, int64_t C>
+AEGIR_INLINE void rowSums(const Real* __restrict matrix, const Real* __restrict l, Real* __restrict p,
+                          int64_t padded) {
+  constexpr int64_t apart = lanes<Real> / rowsTogether;
+  for (int64_t row = 0; row < padded; row += lanes<Real>) {
+    Vector<Real> folded[C][apart];
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < apart; ++i) {
+      Vector<Real> sums[C][rowsTogether] = {};
+      for (int64_t j = 0; j < padded; j += lanes<Real>) {
+        Vector<Real> s[rowsTogether];
+#pragma GCC unroll 8
+        for (int64_t w = 0; w < rowsTogether; ++w) s[w] = load(matrix + (row + i + w * apart) * padded + j);
+#pragma GCC unroll 8
+        for (int64_t c = 0; c < C; ++c) {
+          const Vector<Real> lj = load(l + c * padded + j);
+#pragma GCC unroll 8
+          for (int64_t w = 0; w < rowsTogether; ++w) sums[c][w] += s[w] * lj;
+        }
+      }
+#pragma GCC unroll 8
+      for (int64_t c = 0; c < C; ++c) folded[c][i] = foldRows<Real, rowsTogether>(sums[c]);
+    }
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < C; ++c) store(p + c * padded + row, sumOfEach<Real, apart / 2>(folded[c]));
+  }
+}
+
+// dv and du of a block, in place of G kk and G bb.
+template <class Real, int64_t C>
+AEGIR_INLINE void solveBlock(const Real* __restrict factors, const BackwardScratch<Real>& scratch,
+                             int64_t padded) {
+  for (int64_t row = 0; row < padded; row += lanes<Real>) {
+    Vector<Real> dy[C], du[C];
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < C; ++i) dy[i] = load(scratch.gradY + i * padded + row);
+#pragma GCC unroll 8
+    for (int64_t m = C - 1; m >= 0; --m) {
+      Vector<Real> dv = load(scratch.gradV + m * padded + row);
+      du[m] = load(scratch.gradU + m * padded + row);
+#pragma GCC unroll 8
+      for (int64_t i = m; i < C; ++i) {
+        dv += broadcast(factors[factorRK(i, m)]) * dy[i];
+        du[m] += broadcast(factors[factorRB(i, m)]) * dy[i];
+      }
+#pragma GCC unroll 8
+      for (int64_t i = m + 1; i < C; ++i) {
+        dv += broadcast(factors[factorAK(i, m)]) * du[i];
+        du[m] += broadcast(factors[factorAB(i, m)]) * du[i];
+      }
+      store(scratch.gradV + m * padded + row, dv);
+      store(scratch.gradU + m * padded + row, du[m]);
+    }
+  }
+}
+
+template <class Real, int64_t C>
+void gradFactors(const BackwardScratch<Real>& scratch, const Real* v, const Real* u, int64_t padded,
+                 Real* factors) {
+  constexpr int64_t count = blockFactors(C);
+  Vector<Real> sums[count] = {};
+  for (int64_t row = 0; row < padded; row += lanes<Real>) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < C; ++i) {
+      const auto du = load(scratch.gradU + i * padded + row), dy = load(scratch.gradY + i * padded + row);
+#pragma GCC unroll 8
+      for (int64_t m = 0; m <= i; ++m) {
+        const auto vm = load(v + m * padded + row), um = load(u + m * padded + row);
+        if (m < i) {
+          sums[factorAK(i, m)] += du * vm;
+          sums[factorAB(i, m)] += du * um;
+        }
+        sums[factorRK(i, m)] += dy * vm;
+        sums[factorRB(i, m)] += dy * um;
       }
     }
   }
+  sumsOf<Real, count>(sums, factors);
 }
 
-template <class Real>
-AEGIR_INLINE void accumulate(Real* to, Vector<Real> x) {
-  store(to, load(to) + x);
-}
-
-// One vector of key columns, over the rows of a tile. The first one starts the partial sums, the others add
-// to them.
-template <class Real, bool first>
-AEGIR_INLINE void backwardColumns(Real* __restrict gradState, const Real* __restrict state,
-                                  const Real* __restrict gradTimesB, Real* __restrict partialV,
-                                  Real* __restrict partialB, int64_t j, int64_t at, int64_t before,
-                                  int64_t row, int64_t height, int64_t padded,
-                                  const BackwardRows<Real>& rows) {
-  const Real *v = rows.v + at + row, *stateTimesA = rows.stateTimesA + at + row;
-  const Real* gradOutput = rows.gradOutput + before + row;
-  const Vector<Real> decay = load(rows.decay + at + j), a = load(rows.a + at + j),
-                     r = load(rows.r + before + j), k = load(rows.k + before + j),
-                     b = load(rows.b + before + j);
-  Vector<Real> gradK = {}, gradB = {}, gradDecay = {}, gradA = {}, gradR = {};
-  for (int64_t i = 0; i < height; ++i) {
-    const Vector<Real> s = load(state + i * padded + j);
-    Vector<Real> g = load(gradState + i * padded + j);
-    gradK += g * broadcast(v[i]);
-    gradB += g * broadcast(stateTimesA[i]);
-    gradDecay += g * s;
-    const Vector<Real> gi = broadcast(gradTimesB[i]);
-    gradA += s * gi;
-    g = g * decay + gi * a;
-    const Vector<Real> oi = broadcast(gradOutput[i]);
-    gradR += s * oi;
-    g += oi * r;
-    store(gradState + i * padded + j, g);
-    const int64_t to = i * lanes<Real>;
-    store(partialV + to, first ? g * k : load(partialV + to) + g * k);
-    store(partialB + to, first ? g * b : load(partialB + to) + g * b);
-  }
-  accumulate(rows.gradK + at + j, gradK);
-  accumulate(rows.gradB + at + j, gradB);
-  accumulate(rows.gradDecay + at + j, gradDecay);
-  accumulate(rows.gradA + at + j, gradA);
-  accumulate(rows.gradR + before + j, gradR);
-}
-
-// One token (local index t + 1, its predecessor at t) over the rows of one tile.
-template <class Real>
-void backwardToken(Real* gradState, const Real* state, const Real* gradTimesB, Real* partial, int64_t t,
-                   int64_t row, int64_t height, int64_t padded, const BackwardRows<Real>& rows) {
-  const int64_t before = t * padded, at = before + padded;
-  Real* partialB = partial + wkv7RowTile * lanes<Real>;
-  backwardColumns<Real, true>(gradState, state, gradTimesB, partial, partialB, 0, at, before, row, height,
-                              padded, rows);
-  for (int64_t j = lanes<Real>; j < padded; j += lanes<Real>) {
-    backwardColumns<Real, false>(gradState, state, gradTimesB, partial, partialB, j, at, before, row, height,
-                                 padded, rows);
-  }
-}
-
-template <class Real>
-AEGIR_INLINE void sumPartials(const Real* partial, Real* sums, int64_t height) {
-  for (int64_t i = 0; i < height; i += lanes<Real>) {
-    Vector<Real> square[lanes<Real>];
-    for (int64_t l = 0; l < lanes<Real>; ++l) square[l] = load(partial + (i + l) * lanes<Real>);
-    const Vector<Real> sum = sumOfEach<Real>(square);
-    if (i + lanes<Real> <= height) {
-      store(sums + i, sum);
-    } else {
-      for (int64_t l = 0; i + l < height; ++l) sums[i + l] = sum[l];
+// From the gradients of a block's vectors, decay and factors to those of its tokens' r, decay, k, a and b.
+template <class Real, int64_t C, class Storage>
+void storeGradients(const Wkv7Backward<Storage, Real>& head, int64_t token,
+                    const BackwardScratch<Real>& scratch, const Real* factors, int64_t padded) {
+  for (int64_t j = 0; j < padded; j += lanes<Real>) {
+    const int64_t count = head.headSize - j;
+    const auto at = [&](int64_t i) { return (token + i) * head.stride + j; };
+    Vector<Real> kk[C][C], bb[C][C], product[C + 1], decay[C];  // kk[i][m] is kk_mi
+    product[0] = broadcast(Real(1));
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < C; ++i) {
+      decay[i] = loadPart<Real>(head.decay + at(i), count);
+      product[i + 1] = product[i] * decay[i];
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < i; ++m) {
+        kk[i][m] = kk[i - 1][m] * decay[i];
+        bb[i][m] = bb[i - 1][m] * decay[i];
+      }
+      kk[i][i] = loadPart<Real>(head.k + at(i), count);
+      bb[i][i] = loadPart<Real>(head.b + at(i), count);
+    }
+    Vector<Real> gradK[C], gradB[C], gradProduct = load(scratch.gradDecay + j);
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < C; ++m) {
+      gradK[m] = load(scratch.gradK + m * padded + j);
+      gradB[m] = load(scratch.gradB + m * padded + j);
+    }
+#pragma GCC unroll 8
+    for (int64_t i = C - 1; i >= 0; --i) {
+      const auto r = loadPart<Real>(head.r + at(i), count), a = loadPart<Real>(head.a + at(i), count);
+      const auto ofR = load(scratch.gradR + i * padded + j), ofA = load(scratch.gradA + i * padded + j);
+      Vector<Real> gradR = ofR * product[i + 1], gradA = ofA * product[i];
+      gradProduct += ofR * r;
+      Vector<Real> gradDecay = gradProduct * product[i];
+      gradProduct = gradProduct * decay[i] + ofA * a;
+#pragma GCC unroll 8
+      for (int64_t m = 0; m <= i; ++m) {
+        const auto rk = broadcast(factors[factorRK(i, m)]), rb = broadcast(factors[factorRB(i, m)]);
+        gradR += rk * kk[i][m];
+        gradR += rb * bb[i][m];
+        gradK[m] += rk * r;
+        gradB[m] += rb * r;
+      }
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < i; ++m) {
+        gradDecay += gradK[m] * kk[i - 1][m];
+        gradDecay += gradB[m] * bb[i - 1][m];
+        const auto ak = broadcast(factors[factorAK(i, m)]), ab = broadcast(factors[factorAB(i, m)]);
+        gradA += ak * kk[i - 1][m];
+        gradA += ab * bb[i - 1][m];
+        gradK[m] = gradK[m] * decay[i] + ak * a;
+        gradB[m] = gradB[m] * decay[i] + ab * a;
+      }
+      storePart<Real>(head.gradR + at(i), gradR, count);
+      storePart<Real>(head.gradDecay + at(i), gradDecay, count);
+      storePart<Real>(head.gradK + at(i), gradK[i], count);
+      storePart<Real>(head.gradA + at(i), gradA, count);
+      storePart<Real>(head.gradB + at(i), gradB[i], count);
     }
   }
 }
 
-// Tokens start .. last of one chunk in reverse; last may be the neutral token after the sequence.
-template <class Real>
-void backwardChunk(const Real* checkpoint, int64_t steps, int64_t headSize, int64_t padded,
+// The block's gradients, given that of the state after it, which becomes that of the state before it.
+template <class Real, int64_t C, class Storage>
+void backwardBlock(const Wkv7Backward<Storage, Real>& head, int64_t token, const Real* before, const Real* v,
+                   const Real* u, const Block<Real>& block, const BackwardScratch<Real>& scratch,
+                   int64_t padded) {
+  const int64_t n = head.headSize;
+  Real* grad = scratch.gradState;
+  for (int64_t i = 0; i < C; ++i)
+    loadRow(head.gradOutput + (token + i) * head.stride, scratch.gradY + i * padded, n, padded);
+  rowSums<Real, C>(grad, block.k, scratch.gradV, padded);
+  rowSums<Real, C>(grad, block.b, scratch.gradU, padded);
+  solveBlock<Real, C>(block.factors, scratch, padded);
+  for (int64_t i = 0; i < C; ++i)
+    storeRow(scratch.gradV + i * padded, head.gradV + (token + i) * head.stride, n);
+  forEachColumns<Real>(padded, [&](auto vectors, int64_t j) {
+    constexpr int64_t width = vectors.value;
+    columnSums<Real, C, width>(before, j, scratch.gradU, scratch.gradA, n, padded);
+    columnSums<Real, C, width>(before, j, scratch.gradY, scratch.gradR, n, padded);
+    columnSums<Real, C, width>(grad, j, v, scratch.gradK, n, padded);
+    columnSums<Real, C, width>(grad, j, u, scratch.gradB, n, padded);
+    productSums<Real, width>(grad, before, j, scratch.gradDecay, n, padded);
+    updateColumns<Real, C, width, true>(grad, grad, j, block.decay, scratch.gradU, block.a, n, padded);
+    updateColumns<Real, C, width, false>(grad, grad, j, nullptr, scratch.gradY, block.r, n, padded);
+  });
+  Real factors[blockFactors(C) + lanes<Real>];
+  gradFactors<Real, C>(scratch, v, u, padded, factors);
+  storeGradients<Real, C>(head, token, scratch, factors, padded);
+}
+
+template <class Storage, class Real>
+void backwardChunk(const Wkv7Backward<Storage, Real>& head, int64_t start, int64_t tokens, int64_t padded,
                    const BackwardScratch<Real>& scratch) {
-  for (int64_t row = 0; row < headSize; row += wkv7RowTile) {
-    const int64_t height = headSize - row < wkv7RowTile ? headSize - row : wkv7RowTile;
-    for (int64_t i = 0; i < height; ++i) {
-      loadRow(checkpoint + (row + i) * headSize, scratch.states + i * padded, headSize, padded);
+  const int64_t n = head.headSize, state = padded * padded;
+  const Real* checkpoint = head.checkpoints + start / wkv7Chunk * n * n;
+  for (int64_t i = 0; i < n; ++i) loadRow(checkpoint + i * n, scratch.states + i * padded, n, padded);
+  const auto blockAt = [&](int64_t ordinal) {
+    return blockIn(scratch.blocks + ordinal * wkv7BlockScratch(padded), padded);
+  };
+  forEachBlock(tokens, [&](auto size, int64_t ordinal, int64_t first) {
+    constexpr int64_t C = size.value;
+    for (int64_t t = start + first + blocksAhead * C;
+         t < start + first + (blocksAhead + 1) * C && t < start + tokens; ++t) {
+      for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b})
+        prefetchRowFar<false>(input + t * head.stride, n);
+      prefetchRowFar<false>(head.stateTimesA + t * head.stride, n);
     }
-    recomputeStates(scratch.states, steps - 1, row, height, padded, scratch.rows);
-    for (int64_t t = steps - 1; t >= 0; --t) {
-      backwardToken(scratch.gradState + row * padded, scratch.states + t * wkv7RowTile * padded,
-                    scratch.gradTimesB + row, scratch.partial, t, row, height, padded, scratch.rows);
-      sumPartials(scratch.partial, scratch.rows.gradV + t * padded + row, height);
-      sumPartials(scratch.partial + wkv7RowTile * lanes<Real>, scratch.gradTimesB + row, height);
+    const Block<Real> block = blockAt(ordinal);
+    const int64_t at = (start + first) * head.stride;
+    Real *v = scratch.v + first * padded, *u = scratch.u + first * padded;
+    prepareBlock<Real, C>(BlockInput<Storage>{head.r + at, head.decay + at, head.k + at, head.a + at,
+                                              head.b + at, head.stride, n},
+                          padded, block);
+    for (int64_t i = 0; i < C; ++i) {
+      loadRow(head.v + at + i * head.stride, v + i * padded, n, padded);
+      loadRow(head.stateTimesA + at + i * head.stride, u + i * padded, n, padded);
     }
-  }
-}
-
-template <class Storage, class Real>
-void loadBackwardRows(const Wkv7Backward<Storage, Real>& head, int64_t start, int64_t steps, int64_t padded,
-                      const BackwardRows<Real>& rows) {
-  const int64_t n = head.headSize;
-  for (int64_t local = 0; local <= steps; ++local) {
-    const int64_t token = start - 1 + local, from = token * head.stride, to = local * padded;
-    if (token >= 0 && token < head.tokens) {
-      loadRow(head.r + from, rows.r + to, n, padded);
-      loadRow(head.decay + from, rows.decay + to, n, padded);
-      loadRow(head.k + from, rows.k + to, n, padded);
-      loadRow(head.v + from, rows.v + to, n, padded);
-      loadRow(head.a + from, rows.a + to, n, padded);
-      loadRow(head.b + from, rows.b + to, n, padded);
-      loadRow(head.gradOutput + from, rows.gradOutput + to, n, padded);
-      loadRow(head.stateTimesA + from, rows.stateTimesA + to, n, padded);
-      if (token < wkv7Chunk) continue;
-      const int64_t soon = from - wkv7Chunk * head.stride;
-      for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b, head.gradOutput}) {
-        prefetchRow(input + soon, n);
-      }
-      prefetchRow(head.stateTimesA + soon, n);
-    } else {
-      for (Real* row : {rows.r, rows.k, rows.v, rows.a, rows.b, rows.gradOutput, rows.stateTimesA}) {
-        for (int64_t i = 0; i < padded; ++i) row[to + i] = 0;
-      }
-      for (int64_t i = 0; i < padded; ++i) rows.decay[to + i] = 1;
+    if (first + C == tokens) return;
+    Real* before = scratch.states + ordinal * state;
+    forEachColumns<Real>(padded, [&](auto vectors, int64_t j) {
+      updateColumns<Real, C, vectors.value, true>(before, before + state, j, block.decay, v, block.k, n,
+                                                  padded);
+      updateColumns<Real, C, vectors.value, false>(before + state, before + state, j, nullptr, u, block.b, n,
+                                                   padded);
+    });
+  });
+  forEachBlockReversed(tokens, [&](auto size, int64_t ordinal, int64_t first) {
+    constexpr int64_t C = size.value;
+    for (int64_t t = start + first - C; t >= start && t < start + first; ++t) {
+      prefetchRowFar<false>(head.gradOutput + t * head.stride, n);
+      for (const Storage* grad : {head.gradR, head.gradDecay, head.gradK, head.gradV, head.gradA, head.gradB})
+        prefetchRowFar<true>(grad + t * head.stride, n);
     }
-  }
-  for (Real* grad : {rows.gradR, rows.gradDecay, rows.gradK, rows.gradV, rows.gradA, rows.gradB}) {
-    for (int64_t i = 0; i < (steps + 1) * padded; ++i) grad[i] = 0;
-  }
-}
-
-// gradR and gradV are complete for the tokens before the last step, the others for those of the chunk itself.
-template <class Storage, class Real>
-void storeGradients(const Wkv7Backward<Storage, Real>& head, int64_t start, int64_t steps, int64_t padded,
-                    const BackwardRows<Real>& rows) {
-  const int64_t n = head.headSize;
-  for (int64_t local = 0; local <= steps; ++local) {
-    const int64_t token = start - 1 + local, to = token * head.stride, from = local * padded;
-    if (local < steps && token >= 0) {
-      storeRow(rows.gradR + from, head.gradR + to, n);
-      storeRow(rows.gradV + from, head.gradV + to, n);
-    }
-    if (local > 0 && token < head.tokens) {
-      storeRow(rows.gradDecay + from, head.gradDecay + to, n);
-      storeRow(rows.gradK + from, head.gradK + to, n);
-      storeRow(rows.gradA + from, head.gradA + to, n);
-      storeRow(rows.gradB + from, head.gradB + to, n);
-    }
-  }
+    backwardBlock<Real, C>(head, start + first, scratch.states + ordinal * state, scratch.v + first * padded,
+                           scratch.u + first * padded, blockAt(ordinal), scratch, padded);
+  });
 }
 
 template <class Storage, class Real>
 void backwardHead(const Wkv7Backward<Storage, Real>& head) {
   const int64_t n = head.headSize, padded = roundUpToLanes<Real>(n);
   const BackwardScratch<Real> scratch = divideScratch(head.scratch, padded);
+  for (int64_t i = 0; i < padded * padded; ++i) scratch.gradState[i] = 0;
   for (int64_t i = 0; i < n; ++i)
     loadRow(head.gradFinalState + i * n, scratch.gradState + i * padded, n, padded);
-  for (int64_t i = 0; i < padded; ++i) scratch.gradTimesB[i] = 0;
-  for (int64_t i = 0; i < 2 * wkv7RowTile * lanes<Real>; ++i) scratch.partial[i] = 0;
   for (int64_t chunk = wkv7Checkpoints(head.tokens) - 1; chunk >= 0; --chunk) {
     const int64_t start = chunk * wkv7Chunk;
-    const bool last = start + wkv7Chunk >= head.tokens;
-    const int64_t steps = last ? head.tokens - start + 1 : wkv7Chunk;
-    loadBackwardRows(head, start, steps, padded, scratch.rows);
-    backwardChunk(head.checkpoints + chunk * n * n, steps, n, padded, scratch);
-    storeGradients(head, start, steps, padded, scratch.rows);
+    backwardChunk(head, start, head.tokens - start < wkv7Chunk ? head.tokens - start : wkv7Chunk, padded,
+                  scratch);
   }
   for (int64_t i = 0; i < n; ++i) storeRow(scratch.gradState + i * padded, head.gradInitialState + i * n, n);
 }

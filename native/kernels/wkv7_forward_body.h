@@ -1,52 +1,93 @@
 // The forward pass of WKV-7. The state is kept transposed in tiles, [tile of value rows][key column][lanes =
-// value rows], so that S a and S r are sums of whole vectors. One pass over a tile per token updates it,
-// reads the output off and, with the next token's a, prepares the next token's S a.
+// value rows], so that products of the state with vectors are sums of whole vectors. Tokens go in blocks
+// (wkv7_block_body.h).
 #pragma once
 
-#include "native/kernels/simd.h"
-#include "native/kernels/wkv7_kernel.h"
+#include "native/kernels/wkv7_block_body.h"
 
 namespace aegir::kernels::AEGIR_ISA {
 
-// Vectors of value rows a tile: what keeps every accumulator in registers (16, AVX-512 32).
-constexpr int64_t forwardTileVectors = AEGIR_VECTOR_BYTES == 64 ? 4 : 2;
+// Vectors of value rows a tile: a sum or a vector a token of each stays in registers (16, AVX-512 32).
+constexpr int64_t forwardTileVectors = 2;
 
-// Rows of one chunk, each `padded` long, token by token; `a` and `stateTimesA` reach one token further.
-template <class Real>
-struct ForwardRows {
-  Real *r, *decay, *k, *v, *a, *b, *output, *stateTimesA;
-};
-
-template <class Real, int64_t width>
-void forwardTile(Real* __restrict tile, int64_t headSize, int64_t padded, int64_t tokens, int64_t row,
-                 const ForwardRows<Real>& rows) {
-  Vector<Real> stateTimesA[width];
-  for (int64_t i = 0; i < width; ++i) stateTimesA[i] = load(rows.stateTimesA + row + i * lanes<Real>);
-  for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t at = t * padded;
-    const Real *r = rows.r + at, *decay = rows.decay + at, *k = rows.k + at, *b = rows.b + at;
-    const Real* nextA = rows.a + at + padded;
-    Vector<Real> v[width], output[width] = {}, nextTimesA[width] = {};
-    for (int64_t i = 0; i < width; ++i) v[i] = load(rows.v + at + row + i * lanes<Real>);
-    for (int64_t j = 0; j < headSize; ++j) {
-      const Vector<Real> rj = broadcast(r[j]), decayj = broadcast(decay[j]), kj = broadcast(k[j]),
-                         bj = broadcast(b[j]), aj = broadcast(nextA[j]);
-      Real* column = tile + j * width * lanes<Real>;
-      for (int64_t i = 0; i < width; ++i) {
-        Vector<Real> s = load(column + i * lanes<Real>) * decayj;
-        s += stateTimesA[i] * bj;
-        s += v[i] * kj;
-        store(column + i * lanes<Real>, s);
-        output[i] += s * rj;
-        nextTimesA[i] += s * aj;
-      }
-    }
-    for (int64_t i = 0; i < width; ++i) {
-      stateTimesA[i] = nextTimesA[i];
-      store(rows.output + at + row + i * lanes<Real>, output[i]);
-      store(rows.stateTimesA + at + padded + row + i * lanes<Real>, nextTimesA[i]);
+// S x_i for the C rows x_i.
+template <class Real, int64_t C, int64_t width>
+AEGIR_INLINE void tileTimes(const Real* __restrict tile, const Real* __restrict x, int64_t n, int64_t padded,
+                            Vector<Real> (&result)[C][width]) {
+  Vector<Real> sums[C][width] = {};
+  for (int64_t j = 0; j < n; ++j) {
+    Vector<Real> s[width];
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) s[w] = load(tile + (j * width + w) * lanes<Real>);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < C; ++i) {
+      const Vector<Real> xj = broadcast(x[i * padded + j]);
+#pragma GCC unroll 4
+      for (int64_t w = 0; w < width; ++w) sums[i][w] += s[w] * xj;
     }
   }
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < C; ++i) {
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) result[i][w] = sums[i][w];
+  }
+}
+
+// S = S diag(scale) + sum_i y_i x_i^T; without `scaled` the scale is 1.
+template <class Real, int64_t C, int64_t width, bool scaled>
+AEGIR_INLINE void updateTile(Real* __restrict tile, const Real* __restrict scale,
+                             const Vector<Real> (&y)[C][width], const Real* __restrict x, int64_t n,
+                             int64_t padded) {
+  for (int64_t j = 0; j < n; ++j) {
+    Vector<Real> s[width];
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) s[w] = load(tile + (j * width + w) * lanes<Real>);
+    if constexpr (scaled) {
+      const Vector<Real> factor = broadcast(scale[j]);
+#pragma GCC unroll 4
+      for (int64_t w = 0; w < width; ++w) s[w] *= factor;
+    }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < C; ++i) {
+      const Vector<Real> xj = broadcast(x[i * padded + j]);
+#pragma GCC unroll 4
+      for (int64_t w = 0; w < width; ++w) s[w] += y[i][w] * xj;
+    }
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) store(tile + (j * width + w) * lanes<Real>, s[w]);
+  }
+}
+
+// A block over the tile of value rows that starts at `row`.
+template <class Storage, class Real, int64_t C, int64_t width>
+void forwardBlock(const Wkv7Forward<Storage, Real>& head, int64_t token, int64_t row, Real* tile,
+                  int64_t padded, const Block<Real>& block) {
+  const int64_t n = head.headSize;
+  Vector<Real> u[C][width], y[C][width], v[C][width];
+  tileTimes(tile, block.a, n, padded, u);
+  tileTimes(tile, block.r, n, padded, y);
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < C; ++i) {
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) {
+      const int64_t from = row + w * lanes<Real>, at = (token + i) * head.stride + from, count = n - from;
+      v[i][w] = loadPart<Real>(head.v + at, count);
+#pragma GCC unroll 4
+      for (int64_t m = 0; m < i; ++m) {
+        u[i][w] += broadcast(block.factors[factorAK(i, m)]) * v[m][w];
+        u[i][w] += broadcast(block.factors[factorAB(i, m)]) * u[m][w];
+      }
+#pragma GCC unroll 4
+      for (int64_t m = 0; m <= i; ++m) {
+        y[i][w] += broadcast(block.factors[factorRK(i, m)]) * v[m][w];
+        y[i][w] += broadcast(block.factors[factorRB(i, m)]) * u[m][w];
+      }
+      storePart<Real>(head.output + at, y[i][w], count);
+      if (head.stateTimesA != nullptr) storePart<Real>(head.stateTimesA + at, u[i][w], count);
+    }
+  }
+  updateTile<Real, C, width, true>(tile, block.decay, v, block.k, n, padded);
+  updateTile<Real, C, width, false>(tile, nullptr, u, block.b, n, padded);
 }
 
 // Calls visit(row, vectors) for each tile of value rows: wide ones, then single vectors.
@@ -96,68 +137,35 @@ void tilesToState(const Real* tiles, Real* state, int64_t headSize, int64_t padd
   });
 }
 
-// S a of the first token, before any pass over the state has prepared it.
-template <class Real>
-void firstStateTimesA(const Real* tiles, const Real* a, Real* result, int64_t headSize, int64_t padded) {
-  forEachTile<Real>(padded, [&](int64_t row, int64_t vectors) {
-    for (int64_t i = 0; i < vectors; ++i) {
-      Vector<Real> sum = {};
-      for (int64_t j = 0; j < headSize; ++j) {
-        sum += load(tiles + row * padded + (j * vectors + i) * lanes<Real>) * broadcast(a[j]);
-      }
-      store(result + row + i * lanes<Real>, sum);
-    }
-  });
-}
-
 template <class Storage, class Real>
 void forwardHead(const Wkv7Forward<Storage, Real>& head) {
-  const int64_t n = head.headSize, padded = roundUpToLanes<Real>(n), buffer = (wkv7Chunk + 1) * padded;
+  const int64_t n = head.headSize, padded = roundUpToLanes<Real>(n);
   Real* tiles = head.scratch;
-  Real* first = tiles + padded * padded;
-  const ForwardRows<Real> rows{first,
-                               first + buffer,
-                               first + 2 * buffer,
-                               first + 3 * buffer,
-                               first + 4 * buffer,
-                               first + 5 * buffer,
-                               first + 6 * buffer,
-                               first + 7 * buffer};
+  const Block<Real> block = blockIn(tiles + padded * padded, padded);
   stateToTiles(head.initialState, tiles, n, padded);
   for (int64_t start = 0; start < head.tokens; start += wkv7Chunk) {
-    const int64_t tokens = head.tokens - start < wkv7Chunk ? head.tokens - start : wkv7Chunk;
-    for (int64_t t = 0; t < tokens; ++t) {
-      const int64_t from = (start + t) * head.stride, to = t * padded;
-      loadRow(head.r + from, rows.r + to, n, padded);
-      loadRow(head.decay + from, rows.decay + to, n, padded);
-      loadRow(head.k + from, rows.k + to, n, padded);
-      loadRow(head.v + from, rows.v + to, n, padded);
-      loadRow(head.a + from, rows.a + to, n, padded);
-      loadRow(head.b + from, rows.b + to, n, padded);
-      if (start + wkv7Chunk + t >= head.tokens) continue;
-      const int64_t soon = from + wkv7Chunk * head.stride;
-      for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b})
-        prefetchRow(input + soon, n);
-    }
-    const int64_t next = start + tokens;
-    loadRow(head.a + (next < head.tokens ? next : next - 1) * head.stride, rows.a + tokens * padded, n,
-            padded);
-    if (start == 0) firstStateTimesA(tiles, rows.a, rows.stateTimesA, n, padded);
     if (head.checkpoints != nullptr)
       tilesToState(tiles, head.checkpoints + start / wkv7Chunk * n * n, n, padded);
-    forEachTile<Real>(padded, [&](int64_t row, int64_t vectors) {
-      if (vectors == 1) {
-        forwardTile<Real, 1>(tiles + row * padded, n, padded, tokens, row, rows);
-      } else {
-        forwardTile<Real, forwardTileVectors>(tiles + row * padded, n, padded, tokens, row, rows);
+    forEachBlock(head.tokens - start < wkv7Chunk ? head.tokens - start : wkv7Chunk, [&](auto size, int64_t,
+                                                                                        int64_t first) {
+      constexpr int64_t C = size.value;
+      const int64_t token = start + first, at = token * head.stride;
+      for (int64_t t = token + blocksAhead * C; t < token + (blocksAhead + 1) * C && t < head.tokens; ++t) {
+        for (const Storage* input : {head.r, head.decay, head.k, head.v, head.a, head.b})
+          prefetchRowFar<false>(input + t * head.stride, n);
       }
+      prepareBlock<Real, C>(BlockInput<Storage>{head.r + at, head.decay + at, head.k + at, head.a + at,
+                                                head.b + at, head.stride, n},
+                            padded, block);
+      forEachTile<Real>(padded, [&](int64_t row, int64_t vectors) {
+        Real* tile = tiles + row * padded;
+        if (vectors == 1) {
+          forwardBlock<Storage, Real, C, 1>(head, token, row, tile, padded, block);
+        } else {
+          forwardBlock<Storage, Real, C, forwardTileVectors>(head, token, row, tile, padded, block);
+        }
+      });
     });
-    for (int64_t t = 0; t < tokens; ++t) {
-      storeRow(rows.output + t * padded, head.output + (start + t) * head.stride, n);
-      if (head.stateTimesA == nullptr) continue;
-      storeRow(rows.stateTimesA + t * padded, head.stateTimesA + (start + t) * head.stride, n);
-    }
-    for (int64_t i = 0; i < padded; ++i) rows.stateTimesA[i] = rows.stateTimesA[tokens * padded + i];
   }
   tilesToState(tiles, head.finalState, n, padded);
 }

@@ -36,22 +36,27 @@ struct Wkv7Backward {
   Real* scratch;  // wkv7BackwardScratch(headSize) elements, aligned to 64 bytes
 };
 
-// Row tile of the backward pass: the recomputed states of one tile over a chunk stay in the second-level
-// cache.
-constexpr int64_t wkv7RowTile = 16;
+// Tokens that pass over the state together, and the most such blocks in a chunk (wkv7_block_body.h).
+constexpr int64_t wkv7BlockTokens = 4;
+constexpr int64_t wkv7MostBlocks = wkv7Chunk / wkv7BlockTokens + wkv7BlockTokens - 1;
 
 // Rows in scratch are padded to whole vectors of any instruction set.
 constexpr int64_t wkv7Padded(int64_t headSize) { return (headSize + 15) / 16 * 16; }
 
+// Four rows a token, one of decays, the factors between tokens, and a vector behind them.
+constexpr int64_t wkv7BlockScratch(int64_t padded) {
+  return (4 * wkv7BlockTokens + 1) * padded + 2 * wkv7BlockTokens * wkv7BlockTokens + 16;
+}
+
 constexpr int64_t wkv7ForwardScratch(int64_t headSize) {
   const int64_t padded = wkv7Padded(headSize);
-  return padded * padded + 8 * (wkv7Chunk + 1) * padded;
+  return padded * padded + wkv7BlockScratch(padded);
 }
 
 constexpr int64_t wkv7BackwardScratch(int64_t headSize) {
   const int64_t padded = wkv7Padded(headSize);
-  return padded * padded + (wkv7Chunk + 1) * wkv7RowTile * padded + 14 * (wkv7Chunk + 2) * padded + padded +
-         2 * wkv7RowTile * 16;
+  return (wkv7MostBlocks + 1) * padded * padded + wkv7MostBlocks * wkv7BlockScratch(padded) +
+         (2 * wkv7Chunk + 7 * wkv7BlockTokens + 1) * padded;
 }
 
 struct Wkv7Kernels {

@@ -13,6 +13,7 @@ import {
   detectHeader,
   type Encoding,
   looksUtf8,
+  mayBeHeader,
   refuseNonText,
 } from "./csvSniff.js";
 import type { Column, Table } from "./types.js";
@@ -104,8 +105,9 @@ async function readChunks(
   // One more than the rows: the first record may be a header.
   const sample = new RecordSample(settings.firstRows + 1, settings.sampledRows, settings.seed);
   const splitter = new RecordSplitter(delimiter, newline, (record) => sample.add(record));
+  const decoded = { replaced: 0 };
   try {
-    for await (const chunk of asUtf8(head, iterator, encoding, found.bom)) splitter.push(chunk);
+    for await (const chunk of asUtf8(head, iterator, encoding, found.bom, decoded)) splitter.push(chunk);
     splitter.end();
   } catch (error) {
     throw error instanceof AegirError ? new AegirError(error.code, `${shown}: ${error.message}`) : error;
@@ -113,7 +115,8 @@ async function readChunks(
   const records = parseRecords(sample.records(), delimiter, newline);
   if (records.length === 0) throw new AegirError("ERR_DATA", `${shown}: empty, expected a CSV file`);
   const table = buildTable(name, shown, records, sample.count, settings);
-  const warnings = [...readWarnings(sample, splitter, settings, encoding, head), ...table.warnings];
+  const replaced = sample.replaced + decoded.replaced;
+  const warnings = [...readWarnings(replaced, splitter, settings, encoding, head), ...table.warnings];
   return { ...table, delimiter, warnings };
 }
 
@@ -135,12 +138,16 @@ async function readHead(chunks: AsyncIterator<Uint8Array>): Promise<{ head: Uint
   return { head: Buffer.concat(parts), complete: false };
 }
 
-/** The stream from its head on as UTF-8 bytes without a byte order mark. */
+/**
+ * The stream from its head on as UTF-8 bytes without a byte order mark.
+ * @param decoded counts what is U+FFFD after decoding; bytes that are no UTF-8 stay as they are, and are counted by record
+ */
 async function* asUtf8(
   head: Uint8Array,
   chunks: AsyncGenerator<Uint8Array>,
   encoding: Encoding,
   bom: number,
+  decoded: { replaced: number },
 ): AsyncGenerator<Uint8Array> {
   if (encoding === "utf-8") {
     yield head.subarray(bom);
@@ -148,9 +155,14 @@ async function* asUtf8(
     return;
   }
   const decoder = new TextDecoder(encoding);
-  yield Buffer.from(decoder.decode(head, { stream: true }), "utf8");
-  for await (const chunk of chunks) yield Buffer.from(decoder.decode(chunk, { stream: true }), "utf8");
-  yield Buffer.from(decoder.decode(), "utf8");
+  const next = (bytes: Uint8Array, last = false): Buffer => {
+    const text = decoder.decode(bytes, { stream: !last });
+    decoded.replaced += text.split("\ufffd").length - 1;
+    return Buffer.from(text, "utf8");
+  };
+  yield next(head);
+  for await (const chunk of chunks) yield next(chunk);
+  yield next(new Uint8Array(), true);
 }
 
 function parseRecords(records: readonly Uint8Array[], delimiter: string, newline: string): string[][] {
@@ -221,7 +233,12 @@ function buildTable(
     name,
     columns,
     rows: count - (hasHeader ? 1 : 0),
-    warnings: tableWarnings(header, body, width),
+    warnings: [
+      ...(settings.header === "auto" && !hasHeader && mayBeHeader(records)
+        ? ["the first line was taken as data; if it names the columns, say header: true (--header yes)"]
+        : []),
+      ...tableWarnings(header, body, width),
+    ],
   };
 }
 
@@ -255,19 +272,23 @@ function tableWarnings(header: string[] | null, body: string[][], width: number)
 }
 
 function readWarnings(
-  sample: RecordSample,
+  replaced: number,
   splitter: RecordSplitter,
   settings: Settings,
   encoding: Encoding,
   head: Uint8Array,
 ): string[] {
   const warnings: string[] = [];
-  if (sample.replaced > 0) {
+  if (replaced > 0) {
     const hint =
       settings.encoding === "auto" && encoding === "utf-8" && !looksUtf8(head)
         ? "; if the file is in a Western single-byte encoding, read it with encoding: 'windows-1252' (annotate --encoding windows-1252)"
         : "";
-    warnings.push(`${sample.replaced} characters are not UTF-8 and were replaced by U+FFFD${hint}`);
+    warnings.push(
+      encoding.startsWith("utf-16")
+        ? `${replaced} characters are U+FFFD: no UTF-16 (a file that is cut short can end within one), or lost before`
+        : `${replaced} characters are not UTF-8 and were replaced by U+FFFD${hint}`,
+    );
   }
   if (splitter.unbalanced > 0) {
     warnings.push(

@@ -158,6 +158,15 @@ export function detectHeader(records: readonly (readonly string[])[]): boolean {
   return votes > 0;
 }
 
+/** Whether a first record that `detectHeader` takes as data might be a header all the same: different texts that do not recur below. */
+export function mayBeHeader(records: readonly (readonly string[])[]): boolean {
+  const [first, ...body] = records;
+  if (!first || body.length === 0 || new Set(first).size < first.length) return false;
+  return first.every(
+    (name, column) => kindOf(name) === "text" && !body.some((record) => record[column] === name),
+  );
+}
+
 /** At least three cells of one length, as codes have. */
 function sameLength(cells: readonly string[]): boolean {
   return cells.length >= 3 && cells.every((cell) => cell.length === cells[0]!.length);

@@ -1,3 +1,5 @@
+import { z } from "zod";
+import { parseOptions } from "../config.js";
 import { OTHER } from "./generator/other.js";
 import { EMPTY_HEADERS } from "./generator/worn.js";
 import { type Domain, EVERYDAY_DOMAINS, generateDataset } from "./generator.js";
@@ -47,12 +49,19 @@ export function everydayTypes(): Map<string, string> {
   return types;
 }
 
+const everydayOptions = z.strictObject({
+  tables: z.int().min(1),
+  /** That of the other things' tables is the next one. */
+  seed: z.int().max(Number.MAX_SAFE_INTEGER - 1),
+});
+
 /**
  * The tables that the default model learns from: everyday types of all domains in any locale and format, half of them without headers, some worn; and
  * columns of other things, alone and beside them, labelled `NONE`, as are numbers without a unit or a header.
  * @param options tables: how many, a quarter more of them of other things alone
  */
-export async function everydayTables({ tables, seed }: { tables: number; seed: number }): Promise<Dataset> {
+export async function everydayTables(options: z.input<typeof everydayOptions>): Promise<Dataset> {
+  const { tables, seed } = parseOptions("everydayTables", everydayOptions, options);
   const common = {
     rows: 10,
     locales: LOCALES,

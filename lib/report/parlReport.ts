@@ -48,7 +48,24 @@ function sections(report: ParlReport): Section[] {
     contribution(report),
     ...report.swarms.flatMap(({ arm, figures }) => [activation(arm, figures), information(arm, figures)]),
     ...report.swarms.flatMap(({ arm, figures }) => frontiers(arm, figures)),
+    { title: "In short", notes: [inShort(report)], pictures: [] },
   ];
+}
+
+/** What a reader wants to know first, which a terminal shows last: whether the swarm is worth its specialists. */
+function inShort({ rows }: ParlReport): string {
+  const of = (arm: Arm, control: Control = "learned") =>
+    rows.find((row) => row.arm === arm && row.control === control)!;
+  const { macroF1, gain, activation } = of("together");
+  const { half } = gain;
+  const chance =
+    half === null
+      ? "one seed, so part of it may be chance"
+      : Math.abs(gain.mean) > half
+        ? "more than seeds differ by"
+        : "no more than seeds differ by";
+  const points = (share: number) => (100 * share).toFixed(1);
+  return `The swarm trained together has macro F1 ${points(macroF1.mean)} where the primary alone has ${points(of("alone").macroF1.mean)} after as many steps: ${points(Math.abs(gain.mean))} points ${gain.mean < 0 ? "less" : "more"} (${chance}), with ${Math.round(100 * (activation?.mean ?? 0))} % of the specialists activated. All of them on: ${points(of("together", "all-on").macroF1.mean)}; as many at random: ${points(of("together", "shuffled").macroF1.mean)}.`;
 }
 
 const ARM_NAMES: Record<Arm, string> = {

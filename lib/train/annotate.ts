@@ -18,6 +18,8 @@ export interface ColumnAnnotation {
   header: string | null;
   /** Null where the model abstained. */
   type: string | null;
+  /** The most probable type, which `type` is unless the model abstained. */
+  mostProbable: string;
   /** Probability of the most probable type, in (0, 1]. */
   confidence: number;
   /** The second most probable type; null where the model knows one only. */
@@ -216,6 +218,7 @@ function annotation(
   return {
     ...target,
     type: confidence < abstainBelow ? null : labels[label]!,
+    mostProbable: labels[label]!,
     confidence,
     runnerUp: runnerUp === label ? null : labels[runnerUp]!,
     runnerUpConfidence: runnerUp === label ? 0 : runnerUpConfidence,

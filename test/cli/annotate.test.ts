@@ -52,7 +52,10 @@ describe("annotate without a run", () => {
     expect(plain.stderr).toMatch(
       /^latin1\.csv: 4 characters are not UTF-8.*annotate --encoding windows-1252/m,
     );
-    const told = await aegir(["annotate", "latin1.csv", "--quiet", "--encoding", "windows-1252"], dir);
+    const told = await aegir(
+      ["annotate", "latin1.csv", "--quiet", "--header", "yes", "--encoding", "windows-1252"],
+      dir,
+    );
     expect(told).toMatchObject({ code: 0, stderr: "" });
     const unknown = await aegir(["annotate", "latin1.csv", "--encoding", "latin1"], dir);
     expect(unknown.code).toBe(1);

@@ -139,6 +139,32 @@ describe("CSV as people have it", () => {
     }
   });
 
+  it("says where UTF-16 ends within a character, or has half of one", async () => {
+    const whole = Buffer.from("\ufeffname,city\nJo,Rom\n", "utf16le");
+    const cut = await readCsvStream("t", [whole.subarray(0, whole.length - 3)]);
+    expect(cut.columns[1]!.cells).toEqual(["Ro\ufffd"]);
+    expect(cut.warnings.join()).toMatch(/^1 characters are U\+FFFD: no UTF-16/);
+    const half = Buffer.from(whole);
+    half.writeUInt16LE(0xd83d, half.length - 4); // the first half of a pair
+    const lone = await readCsvStream("t", [half.subarray(0, 9), half.subarray(9)]);
+    expect(lone.columns[1]!.cells).toEqual(["Ro\ufffd"]);
+    expect(lone.warnings).toHaveLength(1);
+  });
+
+  it("says where the first line was taken as data and may be a header", async () => {
+    const hint = /first line was taken as data.*--header yes/;
+    const words = "apple,red\npear,green\nplum,blue\n";
+    expect((await parseCsv("t", words)).warnings.join()).toMatch(hint);
+    for (const [text, options] of [
+      [words, { header: false }],
+      [words, { header: true }],
+      ["apple,1\npear,2\n", {}], // a value in it
+      ["red,red\npear,green\n", {}], // twice the same
+      ["apple,red\npear,green\napple,blue\n", {}], // recurs below
+    ] as const)
+      expect((await parseCsv("t", text, options)).warnings.join(), text).not.toMatch(hint);
+  });
+
   it("counts bytes that are no UTF-8, and reads them in the encoding that it is told", async () => {
     const bytes = Buffer.from("name,city\nJürgen,Köln\nBo,Rom\n", "latin1");
     const table = await readCsvStream("t", [bytes]);

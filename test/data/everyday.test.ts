@@ -232,6 +232,12 @@ describe("the generator's everyday domains", () => {
 });
 
 describe("everydayTables", () => {
+  it("refuses a seed that has none after it, by the number that was given", async () => {
+    const refused = everydayTables({ tables: 1, seed: Number.MAX_SAFE_INTEGER });
+    await expect(refused).rejects.toMatchObject({ code: "ERR_CONFIG" });
+    await expect(refused).rejects.toThrow(/everydayTables.*seed.*9007199254740990/s);
+  });
+
   it("has every everyday type and columns of none, dates as one type, no table in two splits", async () => {
     const dataset = await everydayTables({ tables: 800, seed: 1 });
     expect(dataset.labels).toEqual([...everydayTypes().keys(), NONE].sort());

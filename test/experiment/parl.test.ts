@@ -142,6 +142,14 @@ test("the whole experiment, and that an interruption changes nothing of its repo
   for (const name of ["frontier-together-work", "frontier-router-steps", "curves-router"])
     expect(await readFile(join(broken.out, `${name}.svg`), "utf8")).toContain("<polyline");
   expect(parlText(whole)).toContain("At equal work the learned router is");
+  const { macroF1, gain } = whole.rows.find(
+    ({ arm, control }) => arm === "together" && control === "learned",
+  )!;
+  const last = parlText(whole).split("\n").at(-1)!;
+  expect(last).toContain(`The swarm trained together has macro F1 ${(100 * macroF1.mean).toFixed(1)} where`);
+  expect(last).toContain(
+    `${(100 * Math.abs(gain.mean)).toFixed(1)} points ${gain.mean < 0 ? "less" : "more"}`,
+  );
 }, 240_000);
 
 test("bad input is refused before anything is made", async () => {

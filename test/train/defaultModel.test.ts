@@ -89,6 +89,7 @@ describe("the default model", () => {
       `seed ${seed}`,
     ).toEqual(table.columns.map(() => null));
     const open = await annotateTable(model, table, { abstainBelow: 0 });
+    expect(open.map(({ type }) => type)).toEqual(said.map(({ mostProbable }) => mostProbable));
     for (const { type, runnerUp } of open) {
       expect(type).not.toBe(NONE);
       expect(runnerUp).not.toBe(NONE);

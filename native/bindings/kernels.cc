@@ -49,6 +49,10 @@ Napi::Value wkv7Call(const Napi::CallbackInfo& info) {
                            optionalTensor(object, "initialState"),
                            optionalTensor(object, "lengths"),
                            optionalTensor(object, "cuSeqlens")};
+  if (!object.Get("chunked").IsUndefined()) {
+    input.cudaForm = boolField(object, "chunked", false) ? kernels::Wkv7CudaForm::Chunked
+                                                         : kernels::Wkv7CudaForm::Recurrent;
+  }
   const bool reference = boolField(object, "reference", false);
   return enqueueOperator(info, std::move(input), reference ? kernels::wkv7Reference : kernels::wkv7,
                          "finalState");

@@ -9,6 +9,8 @@ namespace aegir::cuda {
 
 cudaError_t launch(const Wkv7Forward& arguments, cudaStream_t stream);
 cudaError_t launch(const Wkv7Backward& arguments, cudaStream_t stream);
+cudaError_t launchChunked(const Wkv7Forward& arguments, cudaStream_t stream);
+cudaError_t launchChunked(const Wkv7Backward& arguments, cudaStream_t stream);
 cudaError_t launch(const EmaScanForward& arguments, cudaStream_t stream);
 cudaError_t launch(const EmaScanBackward& arguments, cudaStream_t stream);
 cudaError_t launch(const ShiftMix& arguments, cudaStream_t stream);

@@ -8,7 +8,7 @@
 
 namespace aegir::cuda {
 
-constexpr int32_t abi = 2;
+constexpr int32_t abi = 3;
 
 // Of libtorch's caching allocator on one device, bytes; peaks since the start or the last reset.
 struct Memory {

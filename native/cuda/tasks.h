@@ -24,9 +24,17 @@ struct Layout {
 // over the sequences before it.
 constexpr int64_t wkv7Checkpoints(int64_t rows, int64_t sequences) { return rows / wkv7Chunk + sequences; }
 
+// Token by token, or in chunks of 16 tokens on the tensor cores.
+enum class Wkv7Form : int32_t { Recurrent, Chunked };
+constexpr bool wkv7HasChunked(Storage storage, int64_t headSize) {
+  return storage == Storage::Bf16 && (headSize == 32 || headSize == 64);
+}
+
 // Token tensors are (B,T,H,N) of `storage`, states (S,H,N,N) value rows x key columns, all contiguous.
-// headSize is 32, 64 or 128.
+// headSize is 32, 64 or 128. Forward and backward are of one form. In chunks, for which wkv7HasChunked must
+// hold, token tensors begin at multiples of 8 bytes, and what is kept are the checkpoints alone.
 struct Wkv7Forward {
+  Wkv7Form form;
   Layout layout;
   int64_t heads, headSize;
   Storage storage;
@@ -34,19 +42,20 @@ struct Wkv7Forward {
   const float* initialState;  // null: zeros
   void* output;
   float* finalState;
-  float* stateTimesA;  // (B,T,H,N), S_{t-1} a_t; null: nothing is kept
-  float* checkpoints;  // (wkv7Checkpoints, H, N, N), the state before each chunk; null with stateTimesA
+  float* stateTimesA;  // (B,T,H,N), S_{t-1} a_t; null in chunks, and where nothing is kept
+  float* checkpoints;  // (wkv7Checkpoints, H, N, N), the state before each chunk; null: nothing is kept
 };
 
 struct Wkv7Backward {
+  Wkv7Form form;
   Layout layout;
   int64_t heads, headSize;
   Storage storage;
   const void *r, *decay, *k, *v, *a, *b, *gradOutput;
-  const float *stateTimesA, *checkpoints;
+  const float *stateTimesA, *checkpoints;  // stateTimesA null in chunks
   void *gradR, *gradDecay, *gradK, *gradV, *gradA, *gradB;
   float* gradState;   // in: of the final state; out: of the initial state
-  float* gradTimesB;  // (B,T,H,N), room for dL/d(S_{t-1} a_t)
+  float* gradTimesB;  // (B,T,H,N), room for dL/d(S_{t-1} a_t); null in chunks
 };
 
 // x is (B,M,D) of `storage`, p (B,M), initial, final and gradients of both (S,D) f32.

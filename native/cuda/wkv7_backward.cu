@@ -215,6 +215,7 @@ void launchBoth(const Wkv7Backward& p, cudaStream_t stream) {
 
 cudaError_t launch(const Wkv7Backward& p, cudaStream_t stream) {
   if (p.layout.sequences * p.heads == 0) return cudaSuccess;
+  if (p.form == Wkv7Form::Chunked) return launchChunked(p, stream);
   return withStorage(p.storage, [&](auto stored) {
     using Stored = decltype(stored);
     switch (p.headSize) {

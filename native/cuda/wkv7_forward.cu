@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(N) forwardKernel(const Wkv7Forward p) {
 cudaError_t launch(const Wkv7Forward& p, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(p.layout.sequences * p.heads);
   if (blocks == 0) return cudaSuccess;
+  if (p.form == Wkv7Form::Chunked) return launchChunked(p, stream);
   return withStorage(p.storage, [&](auto stored) {
     using Stored = decltype(stored);
     switch (p.headSize) {

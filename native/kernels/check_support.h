@@ -36,6 +36,11 @@ class Checker {
       report(what, "error " + std::to_string(error / scale) + " relative to the largest");
   }
 
+  void check(const std::string& what, bool holds) {
+    ++comparisons_;
+    if (!holds) report(what, "does not hold");
+  }
+
   template <class Call>
   void throws(const std::string& what, ErrorCode code, const std::string& named, const Call& call) {
     ++comparisons_;

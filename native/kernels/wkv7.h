@@ -9,6 +9,12 @@
 
 namespace aegir::kernels {
 
+// How the CUDA plug-in computes: token by token, or in chunks of 16 tokens on tensor cores (docs/gpu.md).
+// Chunked holds for bf16 inputs with N = 32 or 64; others are computed token by token. Automatic takes what
+// the variable AEGIR_WKV7_CUDA says, `recurrent` or `chunked`, once a process (recurrent where it is not set,
+// ERR_ARGUMENT where it says something else), and computes fewer than 16 tokens one by one.
+enum class Wkv7CudaForm { Automatic, Recurrent, Chunked };
+
 // r, decay, k, v, a (= -kk), b (= kk * gate): (B,T,H,N), one dtype of f32, f64, bf16; any strides.
 // initialState: (B,H,N,N) value rows x key columns, f32 (f64 for f64 inputs), or undefined: zeros.
 // lengths: (B) i64, valid tokens of right-padded rows; a padded position neither decays nor writes the state.
@@ -18,6 +24,7 @@ struct Wkv7Input {
   at::Tensor initialState;
   at::Tensor lengths;
   at::Tensor cuSeqlens;
+  Wkv7CudaForm cudaForm = Wkv7CudaForm::Automatic;
 };
 
 // Output (B,T,H,N) in the inputs' dtype, zero at padded positions, and the final state in f32 (f64 for f64

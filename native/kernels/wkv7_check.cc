@@ -2,6 +2,7 @@
 // strided inputs.
 #include <ATen/core/Generator.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/rand.h>
 
 #include "native/kernels/check_support.h"
@@ -14,12 +15,14 @@ namespace {
 
 struct Case {
   std::string name;
-  int64_t batch, tokens, heads, headSize;
+  int64_t batch = 0, tokens = 0, heads = 0, headSize = 0;
   at::ScalarType type = at::kDouble;
   bool initialState = true;
   std::vector<int64_t> lengths = {};
   std::vector<int64_t> cuSeqlens = {};
   bool strided = false;
+  Wkv7CudaForm form = Wkv7CudaForm::Recurrent;
+  bool hard = false;  // the model's strongest decay, and keys that hardly change from token to token
 };
 
 double tolerance(at::ScalarType type) {
@@ -38,7 +41,7 @@ Wkv7Input randomInput(const Case& c) {
         .transpose(0, 2)
         .slice(3, 0, {}, 2);
   };
-  const at::Tensor kk = random();
+  const at::Tensor kk = c.hard ? random().mul(0.1).add(random().slice(1, 0, 1)) : random();
   const at::Tensor unit = kk / kk.norm(2, {-1}, true);
   const int64_t sequences = c.cuSeqlens.empty() ? c.batch : static_cast<int64_t>(c.cuSeqlens.size()) - 1;
   Wkv7Input input{random(),
@@ -49,7 +52,9 @@ Wkv7Input randomInput(const Case& c) {
                   unit * random().sigmoid(),
                   {},
                   indexTensor(c.lengths),
-                  indexTensor(c.cuSeqlens)};
+                  indexTensor(c.cuSeqlens),
+                  c.form};
+  if (c.hard) input.decay = at::full_like(input.decay, 0.5454);
   if (c.initialState)
     input.initialState = at::randn({sequences, c.heads, c.headSize, c.headSize}, at::kDouble);
   return input;
@@ -163,6 +168,84 @@ void emulated(Checker& checker, const std::string& prefix, at::ScalarType type) 
   check({prefix + "strided", 3, 19, 2, 32, type, true, {19, 4, 18}, {}, true});
 }
 
+// The same tolerance as for the recurrent form: factors rounded to bf16 are off by 2^-9 each, at random, so
+// sums of their products, and of those once more (u, then its part of outputs, states and gradients), are off
+// by a few 2^-9 = 0.002 of their size; results are rounded by as much again.
+void emulatedChunked(Checker& checker, const std::string& prefix, int64_t headSize) {
+  const auto check = [&](Case c, bool fromZeros = false) {
+    c.name = prefix + std::to_string(headSize) + c.name;
+    c.headSize = headSize;
+    c.type = at::kBFloat16;
+    c.form = Wkv7CudaForm::Chunked;
+    c.initialState = !fromZeros;
+    compare(checker, c, wkv7Cuda);
+  };
+  for (int64_t tokens : {0, 1, 15, 16, 17, 33, 50}) {
+    check({" T " + std::to_string(tokens), 2, tokens, 1});
+  }
+  check({" B 0", 0, 5, 2});
+  check({.name = " hard", .batch = 1, .tokens = 40, .heads = 2, .hard = true});
+  check({.name = " strided", .batch = 3, .tokens = 19, .heads = 2, .lengths = {19, 4, 18}, .strided = true});
+  for (bool fromZeros : {false, true}) {
+    check({.name = " ragged", .batch = 5, .tokens = 40, .heads = 2, .lengths = {40, 0, 1, 16, 33}},
+          fromZeros);
+    check({.name = " packed", .batch = 1, .tokens = 60, .heads = 2, .cuSeqlens = {0, 17, 17, 18, 60}},
+          fromZeros);
+  }
+}
+
+// AEGIR_WKV7_CUDA is read at the first use; a wrong one is refused as often as it is met.
+void formOfEnvironment(Checker& checker) {
+  const Case c{.name = "", .batch = 1, .tokens = 20, .heads = 1, .headSize = 32, .type = at::kBFloat16};
+  Wkv7Input input = leaves(randomInput(c), c.type, false);
+  const at::NoGradGuard guard;
+  const auto outputOf = [&](Wkv7CudaForm form) {
+    input.cudaForm = form;
+    return std::get<0>(wkv7Cuda(input));
+  };
+  setenv("AEGIR_WKV7_CUDA", "fast", 1);
+  checker.throws("AEGIR_WKV7_CUDA", ErrorCode::Argument, "recurrent or chunked, got fast",
+                 [&] { outputOf(Wkv7CudaForm::Automatic); });
+  setenv("AEGIR_WKV7_CUDA", "chunked", 1);
+  const at::Tensor chunked = outputOf(Wkv7CudaForm::Chunked);
+  checker.close("AEGIR_WKV7_CUDA=chunked", outputOf(Wkv7CudaForm::Automatic), chunked, 0);
+  checker.check("the forms differ", !chunked.equal(outputOf(Wkv7CudaForm::Recurrent)));
+}
+
+// Prints what bf16 costs either form: the root mean square of the error, relative to that of the values in
+// f64.
+void printErrors() {
+  const Case c{.name = "", .batch = 1, .tokens = 1024, .heads = 2, .headSize = 64, .type = at::kBFloat16};
+  const Wkv7Input source = leaves(randomInput(c), at::kBFloat16, false);
+  const at::Tensor weights = at::randn(source.r.sizes(), at::kDouble).to(at::kBFloat16).to(at::kDouble);
+  const at::Tensor stateWeights =
+      at::randn(source.initialState.sizes(), at::kDouble).to(at::kFloat).to(at::kDouble);
+  const auto resultsOf = [&](at::ScalarType type, Wkv7CudaForm form, Operator run) {
+    Wkv7Input input = leaves(source, type, false);
+    input.cudaForm = form;
+    std::vector<at::Tensor> inputs;
+    for (at::Tensor* x : floating(input)) inputs.push_back(*x);
+    const auto [output, state] = run(input);
+    std::vector<at::Tensor> results = gradients({output, state}, {weights, stateWeights}, inputs);
+    results.insert(results.begin(), {output, state});
+    return results;
+  };
+  const auto expected = resultsOf(at::kDouble, Wkv7CudaForm::Automatic, wkv7Reference);
+  const char* names[] = {"output", "state",  "grad r", "grad decay", "grad k",
+                         "grad v", "grad a", "grad b", "grad state"};
+  for (const auto& [form, name] :
+       {std::pair{Wkv7CudaForm::Recurrent, "recurrent"}, {Wkv7CudaForm::Chunked, "chunked"}}) {
+    const auto actual = resultsOf(at::kBFloat16, form, wkv7Cuda);
+    std::printf("bf16, N 64, T 1024, %s, error (rms / rms, max / max):", name);
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const at::Tensor error = actual[i].detach().to(at::kDouble) - expected[i].detach();
+      std::printf(" %s %.1e %.1e", names[i], (error.norm() / expected[i].norm()).item<double>(),
+                  (error.abs().max() / expected[i].abs().max()).item<double>());
+    }
+    std::printf("\n");
+  }
+}
+
 int run() {
   openEmulatedCuda();
   Checker checker;
@@ -191,6 +274,13 @@ int run() {
   }
   emulated(checker, "emulated CUDA f32 ", at::kFloat);
   emulated(checker, "emulated CUDA bf16 ", at::kBFloat16);
+  for (uint64_t more : {1, 2, 3}) {
+    at::manual_seed(seed + more);
+    for (int64_t headSize : {32, 64}) emulatedChunked(checker, "emulated CUDA, chunked, N ", headSize);
+  }
+  formOfEnvironment(checker);
+  at::manual_seed(seed);
+  printErrors();
   splitEverywhere(checker);
   badInput(checker);
   return checker.finish("wkv7_check");

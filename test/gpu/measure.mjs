@@ -116,7 +116,7 @@ async function graphs() {
 }
 
 /** Forward and backward of WKV-7 at the size of the public figures: batch 8, 64 heads, T 4096, N 64. */
-async function wkv7(dtype) {
+async function wkv7(dtype, chunked) {
   const shape = [8, 4096, 64, 64];
   const bytes = dtype === "bf16" ? 2 : 4;
   const generator = new addon.Generator(1);
@@ -137,9 +137,16 @@ async function wkv7(dtype) {
     b: leaf((x) => unit(x).mul(0.5)),
   };
   const ones = addon.Tensor.full(shape, 1, dtype).to("cuda");
+  const stateOf = async (form) => {
+    const { output, finalState } = await addon.wkv7(lane, { ...input, chunked: form });
+    const state = finalState.detach().to("cpu");
+    for (const tensor of [output, finalState]) tensor.dispose();
+    return state;
+  };
+  if (chunked) close("state after 4096 tokens", await stateOf(true), await stateOf(false), 2e-2);
   resetPeakMemory();
   const once = async () => {
-    const forward = await addon.wkv7(lane, input);
+    const forward = await addon.wkv7(lane, { ...input, chunked });
     const { loss } = await addon.weightedSum(lane, forward.output, ones);
     const back = await addon.backward(lane, [loss], [1]);
     await lane.drain();
@@ -150,8 +157,9 @@ async function wkv7(dtype) {
   await once();
   const { wall, forward, backward } = await least(5, once);
   const elements = shape.reduce((product, n) => product * n);
-  const label = `wkv7 ${dtype}, B 8, T 4096, 64 heads of 64`;
-  print(`${label}: forward`, forward, "ms", "operators.test.mjs");
+  const label = `wkv7 ${dtype} ${chunked ? "chunked" : "recurrent"}, B 8, T 4096, 64 heads of 64`;
+  const compared = chunked ? "operators.test.mjs; state is the recurrent form's" : "operators.test.mjs";
+  print(`${label}: forward`, forward, "ms", compared);
   print(`${label}: backward, with the loss's own`, backward, "ms", "");
   print(`${label}: forward and backward`, wall, "ms", dtype === "bf16" ? "public: 8" : "public: 17");
   print(
@@ -200,7 +208,8 @@ async function training() {
 await overlap(specialists, "specialists");
 await graphs();
 await training();
-for (const dtype of ["f32", "bf16"]) await wkv7(dtype);
+await wkv7("f32", false);
+for (const chunked of [false, true]) await wkv7("bf16", chunked);
 fs.mkdirSync(".gpu", { recursive: true });
 fs.writeFileSync(
   ".gpu/measured.json",

@@ -1,5 +1,6 @@
 // Every operator on the GPU, values and gradients, against its plain reference in f64 on the CPU.
-import { addon, compareWithReference, gpuTest, i64, lane, normal, uniform } from "./support.mjs";
+import assert from "node:assert/strict";
+import { addon, compareWithReference, gpuTest, i64, lane, leaves, normal, uniform } from "./support.mjs";
 
 const tolerances = { f32: 2e-5, bf16: 2e-2, f64: 1e-10 }; // bf16 rounds results to 8 bits
 const layouts = [
@@ -36,21 +37,26 @@ function wkv7Inputs(layout, heads, headSize, withState) {
   return inputs;
 }
 
-async function wkv7(inputs, reference) {
-  const { output, finalState } = await addon.wkv7(lane, { ...inputs, reference });
+const wkv7Form = (chunked) => async (inputs, reference) => {
+  const { output, finalState } = await addon.wkv7(lane, { ...inputs, chunked, reference });
   return [output, finalState];
-}
+};
+const wkv7 = wkv7Form(false);
 
-for (const dtype of ["f32", "bf16"]) {
+for (const [form, dtype, headSizes] of [
+  ["recurrent", "f32", [32, 64, 128]],
+  ["recurrent", "bf16", [32, 64, 128]],
+  ["chunked", "bf16", [32, 64]],
+]) {
   for (const [name, layout] of layouts) {
-    for (const headSize of [32, 64, 128]) {
-      gpuTest(`wkv7 ${dtype}, head size ${headSize}, ${name}`, async () => {
+    for (const headSize of headSizes) {
+      gpuTest(`wkv7 ${dtype}, ${form}, head size ${headSize}, ${name}`, async () => {
         for (const withState of [true, false]) {
           const inputs = wkv7Inputs(layout, 2, headSize, withState);
           await compareWithReference("wkv7", inputs, {
             dtype,
             tolerance: tolerances[dtype],
-            run: wkv7,
+            run: wkv7Form(form === "chunked"),
             stateNames: ["initialState"],
           });
         }
@@ -58,6 +64,19 @@ for (const dtype of ["f32", "bf16"]) {
     }
   }
 }
+
+gpuTest("wkv7 bf16: the forms differ, each gives the same twice", async () => {
+  const inputs = leaves(wkv7Inputs(layouts[0][1], 2, 64, true), "bf16", "cuda", ["initialState"]);
+  const results = [];
+  for (const chunked of [true, true, false, false]) {
+    const found = await wkv7Form(chunked)(inputs, false);
+    results.push(found.map((result) => result.detach().to("cpu")));
+  }
+  const difference = (i, j) => Math.max(...[0, 1].map((k) => results[i][k].maxAbsDiff(results[j][k])));
+  assert.equal(difference(0, 1), 0);
+  assert.equal(difference(2, 3), 0);
+  assert.ok(difference(0, 2) > 0);
+});
 
 for (const [dtype, headSize] of [
   ["f64", 32],

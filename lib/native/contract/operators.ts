@@ -15,6 +15,8 @@ export interface Wkv7Input {
   initialState?: NativeTensor;
   lengths?: NativeTensor;
   cuSeqlens?: NativeTensor;
+  /** On a GPU, for bf16 and N = 32 or 64: in chunks on tensor cores. Absent: as the variable AEGIR_WKV7_CUDA says. */
+  chunked?: boolean;
   /** Use the plain ATen reference in place of the kernel. */
   reference?: boolean;
 }

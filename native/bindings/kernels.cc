@@ -49,7 +49,7 @@ Napi::Value wkv7Call(const Napi::CallbackInfo& info) {
                            optionalTensor(object, "initialState"),
                            optionalTensor(object, "lengths"),
                            optionalTensor(object, "cuSeqlens")};
-  if (!object.Get("chunked").IsUndefined()) {
+  if (!isAbsent(object.Get("chunked"))) {
     input.cudaForm = boolField(object, "chunked", false) ? kernels::Wkv7CudaForm::Chunked
                                                          : kernels::Wkv7CudaForm::Recurrent;
   }

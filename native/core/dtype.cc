@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "native/core/error.h"
+
 namespace aegir {
 namespace {
 
@@ -30,5 +32,7 @@ std::string dtypeName(at::ScalarType dtype) {
   }
   return c10::toString(dtype);
 }
+
+std::string said(at::ScalarType dtype) { return dtypeName(dtype); }
 
 }  // namespace aegir

@@ -2,9 +2,14 @@
 // names the argument, what it was and what was expected.
 #pragma once
 
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+
+namespace c10 {
+enum class ScalarType : int8_t;
+}
 
 namespace aegir {
 
@@ -35,10 +40,17 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
+// A part of a message; dtypes by the package's names (dtype.cc).
+template <class Part>
+const Part& said(const Part& part) {
+  return part;
+}
+std::string said(c10::ScalarType dtype);
+
 template <class... Parts>
 [[noreturn]] void fail(ErrorCode code, const Parts&... parts) {
   std::ostringstream message;
-  (message << ... << parts);
+  (message << ... << said(parts));
   throw Error(code, message.str());
 }
 

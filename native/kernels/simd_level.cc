@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "native/core/error.h"
+
 namespace aegir::kernels {
 namespace {
 
@@ -19,11 +21,11 @@ SimdLevel supportedLevel() {
 SimdLevel chosenLevel() {
   const SimdLevel supported = supportedLevel();
   const char* wish = std::getenv("AEGIR_SIMD");
-  if (wish == nullptr) return supported;
+  if (wish == nullptr || *wish == '\0') return supported;
   for (SimdLevel level : {SimdLevel::Sse2, SimdLevel::Avx2, SimdLevel::Avx512}) {
     if (std::string(wish) == simdLevelName(level)) return std::min(level, supported);
   }
-  return supported;
+  fail(ErrorCode::Argument, "AEGIR_SIMD: expected sse2, avx2 or avx512, got ", wish);
 }
 
 }  // namespace

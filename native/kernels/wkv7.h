@@ -30,8 +30,9 @@ struct Wkv7Input {
 // Output (B,T,H,N) in the inputs' dtype, zero at padded positions, and the final state in f32 (f64 for f64
 // inputs): the state after each sequence's last valid token, or its initial state if it has none.
 // Differentiable once in every floating input from both results; without an input that requires a gradient
-// nothing is kept for a backward pass. The state is f32 (f64) throughout. Throws ERR_SHAPE, ERR_DTYPE,
-// ERR_DEVICE or ERR_ARGUMENT naming the argument.
+// nothing is kept for a backward pass. The state is f32 (f64) throughout. Tokens go four at a time on CPUs,
+// so products of r and a with k and b, of gradients of the output with v, and of four decays have to be in
+// its range. Throws ERR_SHAPE, ERR_DTYPE, ERR_DEVICE or ERR_ARGUMENT naming the argument.
 std::tuple<at::Tensor, at::Tensor> wkv7(const Wkv7Input& input);
 
 // wkv7 of tensors on a GPU, through the CUDA plug-in; sizes and dtypes that it does not have take the

@@ -65,6 +65,18 @@ describe("doctor", () => {
     expect(text.stdout).toMatch(/^libtorch +2\.\d+.*\naddon +.*\.node/m);
   });
 
+  it("names an instruction set that there is not", () => {
+    link(fs.realpathSync(path.join(packageRoot, "libtorch")));
+    const run = aegir(["doctor", "--json"], { ...nowhere, AEGIR_SIMD: "avx1024" });
+    expect(run.status).toBe(1);
+    expect(JSON.stringify(run.json<Diagnosis>().problems)).toContain(
+      "AEGIR_SIMD: expected sse2, avx2 or avx512, got avx1024",
+    );
+    expect(aegir(["doctor", "--json"], { ...nowhere, AEGIR_SIMD: "sse2" }).json<Diagnosis>().simd).toBe(
+      "sse2",
+    );
+  });
+
   it("has one problem, with both versions and the command, where libtorch is of another minor", () => {
     const other = path.join(copy, "other");
     fs.mkdirSync(path.join(other, "lib"), { recursive: true });

@@ -119,7 +119,7 @@ describe("wkv7", () => {
       refusal("ERR_SHAPE", /wkv7 k: /),
     );
     await expect(wkv7({ ...good, v: bench.keep(good.v.to("f32")) })).rejects.toEqual(
-      refusal("ERR_DTYPE", /wkv7 v: expected r's dtype/),
+      refusal("ERR_DTYPE", /wkv7 v: expected r's dtype f64, got f32/),
     );
     await expect(wkv7({ ...good, initialState: bench.normal(1, 1, 8, 8) })).rejects.toEqual(
       refusal("ERR_SHAPE", /wkv7 initialState: /),

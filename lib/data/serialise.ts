@@ -98,7 +98,7 @@ export class Serialiser {
     const { options } = this;
     if (options.form === "columns") return this.#encodeColumns(table, at, label, epoch);
     const target = columnOf(table, at.column, "column");
-    const random = new Random(options.seed, table.name, at.column, epoch);
+    const random = new Random(options.seed, ...drawnBy(table, at.column), epoch);
     const parts: Part[] = [];
     const excluded = new Set([at.column]);
     if (at.mainColumn !== undefined) {
@@ -117,7 +117,7 @@ export class Serialiser {
   #encodeColumns(table: Table, at: Omit<ColumnRef, "table">, label: number, epoch: number): EncodedExample {
     const { seed, shuffle, dropRate, shared } = this.options;
     columnOf(table, at.column, "column");
-    const random = new Random(seed, table.name, at.column, epoch);
+    const random = new Random(seed, ...drawnBy(table, at.column), epoch);
     const context: EncodedColumn[] = [];
     const excluded = new Set([at.column]);
     if (at.mainColumn !== undefined) {
@@ -148,7 +148,7 @@ export class Serialiser {
     let encoded = written.byRole.get(role);
     if (!encoded) {
       const { seed, targetCells, contextCells } = this.options;
-      const random = new Random(seed, table.name, index, epoch, role);
+      const random = new Random(seed, ...drawnBy(table, index), epoch, role);
       const part = this.#part(column, role, role === Role.target ? targetCells : contextCells, random);
       encoded = { ...this.#write([part]), position: index };
       written.byRole.set(role, encoded);
@@ -238,6 +238,10 @@ export class Serialiser {
     pool.fill(1, this.options.pool === "mean" ? targetStart : ids.length - 1);
     return { ids: Int32Array.from(ids), roles: Int32Array.from(roles), pool };
   }
+}
+
+function drawnBy({ drawnBy, name }: Table, column: number): (string | number)[] {
+  return drawnBy === undefined ? [name, column] : [drawnBy];
 }
 
 function columnOf(table: Table, index: number, argument: string): Column {

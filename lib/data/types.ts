@@ -14,6 +14,8 @@ export interface Table {
   /** File name or generated name, unique in its data set. */
   name: string;
   columns: Column[];
+  /** What cells are drawn by beside the seed, in every column alike; default: the table's name and the column's place. */
+  drawnBy?: string;
 }
 
 /** One labelled column (CTA) or one labelled column pair (CPA: mainColumn is the subject). */

@@ -192,12 +192,15 @@ async function encodeTable(
     );
   const mainColumn = given ?? 0;
   checkTable(table, shown, maxColumns);
+  // What a table is called, or where a column stands, is no reason to read other cells of it; and copies, as the serialiser keeps what it wrote of a column,
+  // which may have been changed since.
+  const read: Table = { ...table, drawnBy: "", columns: table.columns.map((column) => ({ ...column })) };
   const subject = task === "cpa" ? { mainColumn } : {};
   const chosen =
     columns ?? [...table.columns.keys()].filter((column) => task === "cta" || column !== mainColumn);
   const examples = await encodeTargets(
     serialiser,
-    chosen.map((column) => ({ table, column, ...subject })),
+    chosen.map((column) => ({ table: read, column, ...subject })),
   );
   return examples.map((example, i) => ({
     example,

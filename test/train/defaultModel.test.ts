@@ -96,6 +96,35 @@ describe("the default model", () => {
     }
   });
 
+  test("says the same of a table by any name, and of what it holds now", async () => {
+    const names = [
+      "Anna",
+      "João",
+      "Müller",
+      "Pedro",
+      "Maria",
+      "Sofia",
+      "Rui",
+      "Inês",
+      "Bo",
+      "Cem",
+      "Ida",
+      "Ulf",
+    ];
+    const column = { header: null as string | null, cells: names };
+    const answers = [];
+    for (const name of ["a.csv", "b.csv", "c.csv"])
+      answers.push({ ...(await annotateTable(model, { name, columns: [column] }))[0], table: "" });
+    expect(answers[1]).toEqual(answers[0]);
+    expect(answers[2]).toEqual(answers[0]);
+    const table = { name: "t", columns: [column] };
+    await annotateTable(model, table);
+    column.header = "email";
+    column.cells = names.map((_, i) => `someone${i}@example.org`);
+    const [changed] = await annotateTable(model, table);
+    expect(changed).toMatchObject({ type: "email", header: "email" });
+  });
+
   test("says of a column the same alone as in a wide table", async () => {
     const text = await readFile(join(root, "examples/data/customers.csv"), "utf8");
     const table = await parseCsv("customers", text);

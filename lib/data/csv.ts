@@ -265,10 +265,14 @@ function tableWarnings(header: string[] | null, body: string[][], width: number)
   );
   if (empty.length > 0) {
     warnings.push(
-      `${empty.length} empty ${empty.length === 1 ? "column" : "columns"}: ${empty.slice(0, 10).join(", ")}`,
+      `${empty.length === 1 ? "empty column" : `${empty.length} empty columns`}, counted from 0: ${empty.slice(0, 10).join(", ")}`,
     );
   }
   return warnings;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function readWarnings(
@@ -286,13 +290,13 @@ function readWarnings(
         : "";
     warnings.push(
       encoding.startsWith("utf-16")
-        ? `${replaced} characters are U+FFFD: no UTF-16 (a file that is cut short can end within one), or lost before`
-        : `${replaced} characters are not UTF-8 and were replaced by U+FFFD${hint}`,
+        ? `${counted(replaced, "character")} could not be read as UTF-16 or had been lost before (U+FFFD); a file that was cut short can end in the middle of one`
+        : `${counted(replaced, "character")} not in UTF-8, replaced by U+FFFD${hint}`,
     );
   }
   if (splitter.unbalanced > 0) {
     warnings.push(
-      `${splitter.unbalanced} lines have a quote that is not closed within 256 KiB, or never; it was taken as a character`,
+      `${counted(splitter.unbalanced, "line")} with a quote that is not closed within 256 KiB, or never; it was taken as a character`,
     );
   }
   return warnings;

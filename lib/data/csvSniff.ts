@@ -34,7 +34,10 @@ export function refuseNonText(name: string, head: Uint8Array, encoding: Encoding
   const known = MAGIC.find(([magic]) => latin.startsWith(magic));
   if (known) throw new AegirError("ERR_DATA", `${name}: not CSV, but ${known[1]}`);
   if (encoding === "utf-8" && head.includes(0)) {
-    throw new AegirError("ERR_DATA", `${name}: not CSV, but a binary file (it holds zero bytes)`);
+    throw new AegirError(
+      "ERR_DATA",
+      `${name}: not CSV, but a binary file (it has NUL bytes), or UTF-16 without a byte order mark: then name it, as in encoding: "utf-16le" (--encoding utf-16le)`,
+    );
   }
   const text = new TextDecoder(encoding).decode(head.subarray(0, 256));
   const markup = MARKUP.exec(text);
@@ -158,13 +161,16 @@ export function detectHeader(records: readonly (readonly string[])[]): boolean {
   return votes > 0;
 }
 
-/** Whether a first record that `detectHeader` takes as data might be a header all the same: different texts that do not recur below. */
+/**
+ * Whether a first record that `detectHeader` takes as data might be a header all the same: words, without digits as codes have, or
+ * nothing, different ones, and none that recurs below.
+ */
 export function mayBeHeader(records: readonly (readonly string[])[]): boolean {
   const [first, ...body] = records;
-  if (!first || body.length === 0 || new Set(first).size < first.length) return false;
-  return first.every(
-    (name, column) => kindOf(name) === "text" && !body.some((record) => record[column] === name),
-  );
+  const names = first?.filter((name) => name.trim() !== "") ?? [];
+  if (names.length === 0 || body.length === 0 || new Set(names).size < names.length) return false;
+  if (names.some((name) => kindOf(name) !== "text" || /\d/.test(name) || name.length > 60)) return false;
+  return first!.every((name, column) => name === "" || !body.some((record) => record[column] === name));
 }
 
 /** At least three cells of one length, as codes have. */

@@ -50,7 +50,7 @@ describe("annotate without a run", () => {
     const plain = await aegir(["annotate", "latin1.csv", "--quiet"], dir);
     expect(plain.code, plain.stderr).toBe(0);
     expect(plain.stderr).toMatch(
-      /^latin1\.csv: 4 characters are not UTF-8.*annotate --encoding windows-1252/m,
+      /^latin1\.csv: 4 characters not in UTF-8.*annotate --encoding windows-1252/m,
     );
     const told = await aegir(
       ["annotate", "latin1.csv", "--quiet", "--header", "yes", "--encoding", "windows-1252"],

@@ -25,9 +25,6 @@ interface DemoFlags {
 
 const EXAMPLE = fileURLToPath(new URL("../../examples/data/orders.csv", import.meta.url));
 
-/** Order number, price, weight: types that the generated tables of the demo have. */
-const EXAMPLE_COLUMNS = [0, 5, 7];
-
 /** `aegir-swarm demo`: the main job. */
 export function register(program: Command): void {
   program
@@ -61,7 +58,6 @@ async function demo({
 }: DemoFlags): Promise<void> {
   const source =
     data === undefined ? generatedSource(demoTables(quick, seed)) : folderSource(data, task, trainFile);
-  const table = await readCsv(EXAMPLE);
   const view = progressView({ quiet });
   try {
     const result = await withInterrupt(async (signal) => {
@@ -71,7 +67,7 @@ async function demo({
         dataSource: { ...source },
         groups: data === undefined ? domainGroups() : familyGroups(dataset),
         plan: data === undefined ? demoPlan(quick) : realPlan(quick),
-        example: { table, columns: EXAMPLE_COLUMNS },
+        example: await readCsv(EXAMPLE),
         out,
         seed,
         signal,

@@ -116,7 +116,7 @@ async function runParl(
     onProgress: (progress) => view.update(progress),
     onNote: (text) => view.note(text),
   });
-  return summarise(results, { split, data: dataset.name, generated });
+  return summarise(results, { split, data: dataset.name, quick, generated });
 }
 
 function planOf(flags: ParlFlags, plan: ParlPlan): ParlPlan {

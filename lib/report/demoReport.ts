@@ -112,7 +112,7 @@ function criticalPath({ swarm }: DemoResult): Section {
 
 function annotations({ annotations: columns }: DemoResult): Section {
   return {
-    title: `Columns of ${columns[0]?.table ?? "the example"} (those of types that generated tables have), by the swarm with states and outputs`,
+    title: `Columns of ${columns[0]?.table ?? "the example"}, by the swarm with states and outputs: its best step on validation`,
     table: {
       headers: ["column", "type", "confidence", "runner-up", "confidence of it"],
       rows: columns.map(({ column, header, type, confidence, runnerUp, runnerUpConfidence }) => [

@@ -53,19 +53,30 @@ function sections(report: ParlReport): Section[] {
 }
 
 /** What a reader wants to know first, which a terminal shows last: whether the swarm is worth its specialists. */
-function inShort({ rows }: ParlReport): string {
+function inShort({ rows, wanted, quick }: ParlReport): string {
   const of = (arm: Arm, control: Control = "learned") =>
     rows.find((row) => row.arm === arm && row.control === control)!;
   const { macroF1, gain, activation } = of("together");
-  const { half } = gain;
+  const points = (share: number) => (100 * share).toFixed(1);
+  const f1 = (arm: Arm, control?: Control) => points(of(arm, control).macroF1.mean);
   const chance =
-    half === null
+    gain.half === null
       ? "one seed, so part of it may be chance"
-      : Math.abs(gain.mean) > half
+      : Math.abs(gain.mean) > gain.half
         ? "more than seeds differ by"
         : "no more than seeds differ by";
-  const points = (share: number) => (100 * share).toFixed(1);
-  return `The swarm trained together has macro F1 ${points(macroF1.mean)} where the primary alone has ${points(of("alone").macroF1.mean)} after as many steps: ${points(Math.abs(gain.mean))} points ${gain.mean < 0 ? "less" : "more"} (${chance}), with ${Math.round(100 * (activation?.mean ?? 0))} % of the specialists activated. All of them on: ${points(of("together", "all-on").macroF1.mean)}; as many at random: ${points(of("together", "shuffled").macroF1.mean)}.`;
+  const asked = activation?.mean ?? 0;
+  const missed = wanted.filter(({ reached }) => !reached).length;
+  return [
+    `The swarm trained together has macro F1 ${points(macroF1.mean)} where the primary alone has ${f1("alone")} after as many steps: ${points(Math.abs(gain.mean))} points ${gain.mean < 0 ? "less" : "more"} (${chance}).`,
+    asked < 0.005
+      ? "Its router asks no specialist: what it gained, it gained in training."
+      : `It asks ${Math.round(100 * asked)} % of the specialists; with its answers given to other columns it has ${f1("together", "shuffled")}.`,
+    `With all of them asked it has ${f1("together", "all-on")}.`,
+    `At equal computation the primary alone has ${f1("alone-own")}, with the specialists' training counted ${f1("alone-all")}.`,
+    ...(quick ? ["--quick: trainings of a few steps show that all works; the figures mean nothing."] : []),
+    ...(missed > 0 ? [`Of ${wanted.length} wanted figures ${missed} are not reached.`] : []),
+  ].join(" ");
 }
 
 const ARM_NAMES: Record<Arm, string> = {

@@ -8,6 +8,7 @@ import { type Evaluation, type EvaluationSet, evaluate, evaluationSet } from "./
 import { evaluateSwarm, type SwarmEvaluation } from "./evaluateSwarm.js";
 import { trainableLabels } from "./examples.js";
 import { monitorLag, type TimerLag } from "./lag.js";
+import { loadRun } from "./loadRun.js";
 import type { MetricValue } from "./metricsLog.js";
 import { type SpecialistSource, type TrainedSwarm, trainParl } from "./parl.js";
 import type { ParlOptions } from "./parlOptions.js";
@@ -16,7 +17,6 @@ import { modelLogits } from "./predict.js";
 import type { ProgressListener } from "./progress.js";
 import { SharedCaches } from "./sharedCaches.js";
 import { type SupervisedOptions, type SupervisedRun, trainSupervised } from "./supervised.js";
-import { swarmLogits } from "./swarmPredict.js";
 import { Scope } from "./tensors.js";
 
 /** A specialist of the demo: its name and the columns it is trained on. */
@@ -42,8 +42,8 @@ export interface DemoRun {
   dataset: Dataset;
   groups: SpecialistGroup[];
   plan: DemoPlan;
-  /** A table to annotate at the end, and which of its columns. */
-  example: { table: Table; columns: number[] };
+  /** A table to annotate at the end. */
+  example: Table;
   /** Folder for the runs and the report. */
   out: string;
   seed: number;
@@ -99,12 +99,9 @@ export async function runDemo(run: DemoRun): Promise<DemoResult> {
     const swarms = await trainSwarms(run, specialists, scope);
     run.onNote?.("Evaluating on held-out columns.");
     const evaluated = await evaluateAll(run, specialists, alone, swarms);
-    const complete = swarms[SWARMS.findIndex(({ key }) => key === "both")]!;
-    const annotations = await annotateTable(
-      { ...complete, task: run.dataset.task, logitsOf: swarmLogits(complete.swarm) },
-      run.example.table,
-      { columns: run.example.columns, signal: run.signal },
-    );
+    // As it was saved: what `annotate` says of the same table.
+    using saved = await loadRun(join(run.out, "swarm-both"));
+    const annotations = await annotateTable(saved, run.example, { signal: run.signal });
     return {
       ...evaluated,
       annotations,

@@ -76,6 +76,8 @@ export interface SwarmFigures {
 export interface ParlReport {
   split: "test" | "validation";
   data: string;
+  /** Whether the trainings were too short to tell anything. */
+  quick: boolean;
   seeds: number;
   /** Columns scored, by seed. */
   columns: number[];
@@ -103,7 +105,7 @@ const RIVALS = ["random, same rates", "primary's confidence", "confidence and it
 /** Everything that the report says, from the results of the arms alone. */
 export function summarise(
   { seeds, cpuSeconds }: ExperimentResults,
-  { split, data, generated }: { split: ParlReport["split"]; data: string; generated: boolean },
+  { generated, ...about }: Pick<ParlReport, "split" | "data" | "quick"> & { generated: boolean },
 ): ParlReport {
   const known = generated ? [] : HARD_LABELS;
   const hard = seeds.map(({ arms: { alone } }) => {
@@ -113,8 +115,7 @@ export function summarise(
   const rows = reportRows(seeds, hard);
   const listed = hard[0]!.every((label) => known.includes(label));
   return {
-    split,
-    data,
+    ...about,
     seeds: seeds.length,
     columns: seeds.map(({ arms }) => arms.alone.test.truth.length),
     specialists: specialistScores(seeds),

@@ -30,6 +30,11 @@ const configured = run("cmake", [
 if (!configured || !run("cmake", ["--build", folder, "-j", jobs])) process.exit(1);
 
 const checks = fs.readdirSync(folder).filter((name) => name.endsWith("_check"));
+const bare = checks.filter((check) => !fs.readFileSync(path.join(folder, check)).includes("__asan_init"));
+if (bare.length > 0) {
+  console.log(`built without the sanitizer: ${bare.join(", ")}`);
+  process.exit(1);
+}
 const processor = fs.readFileSync("/proc/cpuinfo", "utf8");
 const levels = ["sse2", "avx2", "avx512"].filter((level) => level === "sse2" || processor.includes(level));
 // Leaks are not looked for: libtorch keeps what it made until the process ends. Threads of emulated GPU blocks have

@@ -61,7 +61,7 @@ def annotate(task, model, clock):
         name = os.path.basename(file)
         header, table = read_table(file)
         clock.mark("parse")
-        examples += serialiser.encode_table(name, table)
+        examples += serialiser.encode_table(table)
         columns += [{"table": name, "column": i, "header": title} for i, title in enumerate(header)]
         clock.mark("serialise")
     for batch in batches(examples, task["rows"]):

@@ -153,14 +153,14 @@ class Serialiser:
     def __init__(self, options):
         self.options = options
 
-    def encode_table(self, name, columns):
-        """(ids, roles, start of the target) of every column."""
+    def encode_table(self, columns):
+        """(ids, roles, start of the target) of every column, whose cells are drawn as `annotate` does: the same for any name and place."""
         vectors = [column_vector(cells) for cells in columns]
-        return [self.encode(name, columns, vectors, column) for column in range(len(columns))]
+        return [self.encode(columns, vectors, column) for column in range(len(columns))]
 
-    def encode(self, name, columns, vectors, column):
+    def encode(self, columns, vectors, column):
         options = self.options
-        random = Random(options["seed"], name, column, 0)
+        random = Random(options["seed"], "", 0)
         candidates = [i for i in range(len(columns)) if i != column and any(vectors[i])]
         picked = marginal_relevance(vectors[column], [vectors[i] for i in candidates], options["maxContext"], options["relevance"])
         parts = []

@@ -130,6 +130,15 @@ test("the frontier's ends are all-off and all-on, and the comparison says where 
   expect(text).toMatch(/nowhere above primary's confidence, and below it at 4\.3–9\.8/);
   const curves = ROUTERS.map((name) => ({ name, points: meanCurve([frontier], name, "work") }));
   expect(controlText(curves, "all on")).toMatch(/All on: macro F1 100\.0 at 10\.0 .* as much from 5\.5 on/);
+  const lowered = (by: number) =>
+    curves.map(({ name, points }) => ({
+      name,
+      points: points.map(([at, f1]): [number, number] => [at, name === "learned" ? f1 - by : f1]),
+    }));
+  expect(controlText(lowered(0.005), "all on")).toMatch(
+    /has never as much, and a point less from 5\.5 on\.$/,
+  );
+  expect(controlText(lowered(0.02), "all on")).toMatch(/has more than a point less at every cost\.$/);
   expect(compareFrontiers([frontier], "all on", "work").gaps).toMatchObject([{ at: 10, gap: { mean: 0 } }]);
 });
 

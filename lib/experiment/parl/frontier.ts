@@ -157,10 +157,12 @@ export function controlText(
     of("learned")
       .find(([, value]) => value >= least)?.[0]
       .toFixed(1);
-  return (
-    `${rival[0]!.toUpperCase()}${rival.slice(1)}: macro F1 ${points(f1)} at ${at.toFixed(1)} blocks a column; the learned router has as much from ` +
-    `${from(f1 - 1e-9) ?? "nowhere"} on, and a point less from ${from(f1 - 0.01)}.`
-  );
+  const [whole, less] = [from(f1 - 1e-9), from(f1 - 0.01)];
+  const learned =
+    less === undefined
+      ? "more than a point less at every cost"
+      : `${whole === undefined ? "never as much" : `as much from ${whole} on`}, and a point less from ${less} on`;
+  return `${rival[0]!.toUpperCase()}${rival.slice(1)}: macro F1 ${points(f1)} at ${at.toFixed(1)} blocks a column; the learned router has ${learned}.`;
 }
 
 /** What a comparison shows, in a sentence. */

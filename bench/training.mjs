@@ -89,7 +89,7 @@ function trainingCase(threads) {
       try {
         const batch = makeBatch();
         const before = await trainNative(addon, threads, batch, quick ? 5 : 12, folder);
-        const forms = ["chunk16", "chunk32", "step"];
+        const forms = ["chunk16", "chunk32", "step", "stepIndexed"];
         const task = {
           ...sizes,
           ...optimiser,

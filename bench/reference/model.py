@@ -11,7 +11,7 @@ import time
 
 import torch
 from arrays import read_array, read_weights
-from operators import wkv7_chunked, wkv7_step_by_step
+from operators import wkv7_chunked, wkv7_step_by_step, wkv7_step_by_step_indexed
 from torch import nn
 from torch.nn import functional as F
 
@@ -116,6 +116,7 @@ def train(task, weights, ids, labels, wkv7):
 
 
 FORMS = {
+    "stepIndexed": ("PyTorch, steps of x[:, t]", wkv7_step_by_step_indexed),
     "step": ("PyTorch, step by step", wkv7_step_by_step),
     "chunk16": ("PyTorch, chunks of 16", lambda *x: wkv7_chunked(*x, 16)),
     "chunk32": ("PyTorch, chunks of 32", lambda *x: wkv7_chunked(*x, 32)),

@@ -32,6 +32,22 @@ def wkv7_step_by_step(r, decay, k, v, a, b):
     return torch.stack(outputs, 1)
 
 
+def wkv7_step_by_step_indexed(r, decay, k, v, a, b):
+    """The same loop as reference code has it, with r[:, t] in place of unbind."""
+    batch, tokens, heads, n = r.shape
+    state = r.new_zeros(batch, heads, n, n)
+    outputs = []
+    for t in range(tokens):
+        state_times_a = state @ a[:, t].unsqueeze(-1)
+        state = (
+            state * decay[:, t].unsqueeze(-2)
+            + state_times_a * b[:, t].unsqueeze(-2)
+            + v[:, t].unsqueeze(-1) * k[:, t].unsqueeze(-2)
+        )
+        outputs.append((state @ r[:, t].unsqueeze(-1)).squeeze(-1))
+    return torch.stack(outputs, 1)
+
+
 def wkv7_chunked(r, decay, k, v, a, b, chunk):
     """The same in chunks of matrix products. With W_t the product of the decays of the chunk up to t, a' = a W_{t-1}, b' = b / W_t, k' = k / W_t, r' = r W_t,
     the vectors u_t = S_{t-1} a_t solve the triangular system U = A' S_0^T + tril(A' B'^T, -1) U + tril(A' K'^T, -1) V.
@@ -69,6 +85,7 @@ def ema_step_by_step(x, p):
 
 FORMS = {
     "wkv7": {
+        "PyTorch, steps of x[:, t]": wkv7_step_by_step_indexed,
         "PyTorch, step by step": wkv7_step_by_step,
         "PyTorch, chunks of 16": lambda *x: wkv7_chunked(*x, 16),
         "PyTorch, chunks of 32": lambda *x: wkv7_chunked(*x, 32),

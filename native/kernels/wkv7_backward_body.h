@@ -3,8 +3,9 @@
 // rounding. With G the gradient of the state after a block, S the state before it, and y its outputs,
 //   dv_m = G kk_mC + sum_{i>=m} (r_i . kk_mi) dy_i + sum_{i>m} (a_i . kk_m,i-1) du_i,   du_m alike with bb,
 //   d(kk_mC) = G^T v_m,   d(bb_mC) = G^T u_m,   dP_C = column sums of G * S,
-//   d(P_{i-1} a_i) = S^T du_i,   d(P_i r_i) = S^T dy_i,   dfactors = du_i . v_m, du_i . u_m, dy_i . v_m, dy_i
-//   . u_m, G before = G diag(P_C) + sum_i du_i (P_{i-1} a_i)^T + dy_i (P_i r_i)^T,
+//   d(P_{i-1} a_i) = S^T du_i,   d(P_i r_i) = S^T dy_i,
+//   d(a_i . kk_m) = du_i . v_m,  d(a_i . bb_m) = du_i . u_m,  d(r_i . kk_m) = dy_i . v_m,  and of bb_m, u_m,
+//   G before = G diag(P_C) + sum_i du_i (P_{i-1} a_i)^T + dy_i (P_i r_i)^T,
 // and from these the gradients of r, decay, k, a and b go back along the products of decays, last token
 // first.
 #pragma once

@@ -1,8 +1,7 @@
-// WKV-7 a block of C tokens at a time. With P_i the product of the first i decays of the block, elementwise,
-// and
+// WKV-7 a block of C tokens at a time. With P_i the product of the first i decays of the block, and
 //   kk_mi = k_m decay_{m+1} ... decay_i,   bb_mi alike,
-// unrolling S_i = S_{i-1} diag(decay_i) + u_i b_i^T + v_i k_i^T, u_i = S_{i-1} a_i, from the state S before
-// the block gives
+// all elementwise, S_i = S_{i-1} diag(decay_i) + u_i b_i^T + v_i k_i^T with u_i = S_{i-1} a_i becomes, from
+// the state S before the block,
 //   u_i = S (P_{i-1} a_i) + sum_{m<i}  (a_i . kk_m,i-1) v_m + (a_i . bb_m,i-1) u_m
 //   y_i = S (P_i r_i)     + sum_{m<=i} (r_i . kk_mi) v_m    + (r_i . bb_mi) u_m
 //   S'  = S diag(P_C)     + sum_m v_m kk_mC^T + u_m bb_mC^T.

@@ -213,6 +213,18 @@ __device__ void storeBlock(const Sums& from, float* state, int row, int column) 
   }
 }
 
+// A warp's 16 rows of a state.
+template <int N>
+__device__ void loadRows(Sums (&to)[N / blockSize], const float* state, int row) {
+#pragma unroll
+  for (int j = 0; j < N / blockSize; ++j) loadBlock<N>(to[j], state, row, j * blockSize);
+}
+template <int N>
+__device__ void storeRows(const Sums (&from)[N / blockSize], float* state, int row) {
+#pragma unroll
+  for (int j = 0; j < N / blockSize; ++j) storeBlock<N>(from[j], state, row, j * blockSize);
+}
+
 // A block of (tokens, N) into a token tensor, whose rows past the sequence's end are not written.
 __device__ inline void storeTokens(const Sums& from, void* to, const ChunkPlace& place, int column) {
 #pragma unroll
@@ -233,6 +245,15 @@ __device__ inline void scaleColumns(Sums& sums, const float* products, int colum
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums.x[h][i] *= products[column + columnOf(h, i)];
   }
+}
+
+// Starts the kernel for the task's head size, 32 or 64: a block per sequence and head.
+template <class Task>
+cudaError_t startChunked(void (*of32)(Task), void (*of64)(Task), const Task& p, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(p.layout.sequences * p.heads);
+  const auto threads = static_cast<unsigned>(2 * p.headSize);
+  start(p.headSize == 32 ? of32 : of64, blocks, threads, stream, p);
+  return cudaGetLastError();
 }
 
 }  // namespace aegir::cuda

@@ -223,9 +223,7 @@ __global__ void __launch_bounds__(2 * N, blocksPerSm<N>) chunkedBackward(const W
   const Head head = headOfBlock(p.layout, p.heads, N);
   const int value = threadIdx.x / 32 * blockSize;
   Sums grad[N / blockSize];
-#pragma unroll
-  for (int j = 0; j < N / blockSize; ++j)
-    loadBlock<N>(grad[j], p.gradState + head.state, value, j * blockSize);
+  loadRows<N>(grad, p.gradState + head.state, value);
   const int64_t chunks = (head.span.length + wkv7Chunk - 1) / wkv7Chunk;
   for (int64_t index = chunks - 1; index >= 0; --index) {
     const ChunkPlace place = chunkPlace(head, index);
@@ -248,21 +246,13 @@ __global__ void __launch_bounds__(2 * N, blocksPerSm<N>) chunkedBackward(const W
     __syncthreads();
     backwardKeys<N>(chunk, p, place);
   }
-#pragma unroll
-  for (int j = 0; j < N / blockSize; ++j)
-    storeBlock<N>(grad[j], p.gradState + head.state, value, j * blockSize);
+  storeRows<N>(grad, p.gradState + head.state, value);
 }
 
 }  // namespace
 
 cudaError_t launchChunked(const Wkv7Backward& p, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(p.layout.sequences * p.heads);
-  if (p.headSize == 32) {
-    start(chunkedBackward<32>, blocks, 64, stream, p);
-  } else {
-    start(chunkedBackward<64>, blocks, 128, stream, p);
-  }
-  return cudaGetLastError();
+  return startChunked(chunkedBackward<32>, chunkedBackward<64>, p, stream);
 }
 
 }  // namespace aegir::cuda

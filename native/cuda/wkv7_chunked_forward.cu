@@ -48,10 +48,7 @@ __global__ void __launch_bounds__(2 * N, blocksPerSm<N>) chunkedForward(const Wk
   const Head head = headOfBlock(p.layout, p.heads, N);
   const int value = threadIdx.x / 32 * blockSize;
   Sums state[N / blockSize];
-  if (p.initialState != nullptr) {
-    for (int j = 0; j < N / blockSize; ++j)
-      loadBlock<N>(state[j], p.initialState + head.state, value, j * blockSize);
-  }
+  if (p.initialState != nullptr) loadRows<N>(state, p.initialState + head.state, value);
   const int64_t chunks = (head.span.length + wkv7Chunk - 1) / wkv7Chunk;
   KeyWords keys;
   ValueWords values;
@@ -71,30 +68,19 @@ __global__ void __launch_bounds__(2 * N, blocksPerSm<N>) chunkedForward(const Wk
     put(chunk.v, values);
     __syncthreads();
     if (index + 1 < chunks) fetchChunk(index + 1);
-    if (p.checkpoints != nullptr) {
-      float* checkpoint = p.checkpoints + head.checkpoint + index * p.heads * N * N;
-#pragma unroll
-      for (int j = 0; j < N / blockSize; ++j) storeBlock<N>(state[j], checkpoint, value, j * blockSize);
-    }
+    if (p.checkpoints != nullptr)
+      storeRows<N>(state, p.checkpoints + head.checkpoint + index * p.heads * N * N, value);
     Sums output;
     advance<N>(state, chunk, output);
     storeTokens(output, p.output, chunkPlace(head, index), value);
   }
-#pragma unroll
-  for (int j = 0; j < N / blockSize; ++j)
-    storeBlock<N>(state[j], p.finalState + head.state, value, j * blockSize);
+  storeRows<N>(state, p.finalState + head.state, value);
 }
 
 }  // namespace
 
 cudaError_t launchChunked(const Wkv7Forward& p, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(p.layout.sequences * p.heads);
-  if (p.headSize == 32) {
-    start(chunkedForward<32>, blocks, 64, stream, p);
-  } else {
-    start(chunkedForward<64>, blocks, 128, stream, p);
-  }
-  return cudaGetLastError();
+  return startChunked(chunkedForward<32>, chunkedForward<64>, p, stream);
 }
 
 }  // namespace aegir::cuda

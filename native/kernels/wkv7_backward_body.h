@@ -90,18 +90,8 @@ AEGIR_INLINE void updateColumns(const Real* from, Real* to, int64_t j, const Rea
 template <class Real, int64_t C, int64_t width>
 AEGIR_INLINE void columnSums(const Real* __restrict matrix, int64_t j, const Real* __restrict x,
                              Real* __restrict p, int64_t n, int64_t padded) {
-  Vector<Real> sums[C][width] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    Vector<Real> s[width];
-#pragma GCC unroll 4
-    for (int64_t w = 0; w < width; ++w) s[w] = load(matrix + i * padded + j + w * lanes<Real>);
-#pragma GCC unroll 4
-    for (int64_t c = 0; c < C; ++c) {
-      const Vector<Real> xi = broadcast(x[c * padded + i]);
-#pragma GCC unroll 4
-      for (int64_t w = 0; w < width; ++w) sums[c][w] += s[w] * xi;
-    }
-  }
+  Vector<Real> sums[C][width];
+  weightedSums(matrix + j, padded, x, n, padded, sums);
 #pragma GCC unroll 4
   for (int64_t c = 0; c < C; ++c) {
 #pragma GCC unroll 4

@@ -84,6 +84,30 @@ AEGIR_INLINE void sumsOf(const Vector<Real>* partial, Real* sums) {
   }
 }
 
+// result_c = sum over i < n of x_c[i] m_i for C rows x_c, where the m_i are `width` vectors each, `step`
+// elements apart.
+template <class Real, int64_t C, int64_t width>
+AEGIR_INLINE void weightedSums(const Real* __restrict m, int64_t step, const Real* __restrict x, int64_t n,
+                               int64_t padded, Vector<Real> (&result)[C][width]) {
+  Vector<Real> sums[C][width] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    Vector<Real> mi[width];
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) mi[w] = load(m + i * step + w * lanes<Real>);
+#pragma GCC unroll 4
+    for (int64_t c = 0; c < C; ++c) {
+      const Vector<Real> xi = broadcast(x[c * padded + i]);
+#pragma GCC unroll 4
+      for (int64_t w = 0; w < width; ++w) sums[c][w] += mi[w] * xi;
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t c = 0; c < C; ++c) {
+#pragma GCC unroll 4
+    for (int64_t w = 0; w < width; ++w) result[c][w] = sums[c][w];
+  }
+}
+
 // The inputs of a block's tokens, in memory `stride` apart, n elements each.
 template <class Storage>
 struct BlockInput {

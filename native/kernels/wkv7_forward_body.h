@@ -10,29 +10,6 @@ namespace aegir::kernels::AEGIR_ISA {
 // Vectors of value rows a tile: a sum or a vector a token of each stays in registers (16, AVX-512 32).
 constexpr int64_t forwardTileVectors = 2;
 
-// S x_i for the C rows x_i.
-template <class Real, int64_t C, int64_t width>
-AEGIR_INLINE void tileTimes(const Real* __restrict tile, const Real* __restrict x, int64_t n, int64_t padded,
-                            Vector<Real> (&result)[C][width]) {
-  Vector<Real> sums[C][width] = {};
-  for (int64_t j = 0; j < n; ++j) {
-    Vector<Real> s[width];
-#pragma GCC unroll 4
-    for (int64_t w = 0; w < width; ++w) s[w] = load(tile + (j * width + w) * lanes<Real>);
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < C; ++i) {
-      const Vector<Real> xj = broadcast(x[i * padded + j]);
-#pragma GCC unroll 4
-      for (int64_t w = 0; w < width; ++w) sums[i][w] += s[w] * xj;
-    }
-  }
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < C; ++i) {
-#pragma GCC unroll 4
-    for (int64_t w = 0; w < width; ++w) result[i][w] = sums[i][w];
-  }
-}
-
 // S = S diag(scale) + sum_i y_i x_i^T; without `scaled` the scale is 1.
 template <class Real, int64_t C, int64_t width, bool scaled>
 AEGIR_INLINE void updateTile(Real* __restrict tile, const Real* __restrict scale,
@@ -64,8 +41,8 @@ void forwardBlock(const Wkv7Forward<Storage, Real>& head, int64_t token, int64_t
                   int64_t padded, const Block<Real>& block) {
   const int64_t n = head.headSize;
   Vector<Real> u[C][width], y[C][width], v[C][width];
-  tileTimes(tile, block.a, n, padded, u);
-  tileTimes(tile, block.r, n, padded, y);
+  weightedSums(tile, width * lanes<Real>, block.a, n, padded, u);
+  weightedSums(tile, width * lanes<Real>, block.r, n, padded, y);
 #pragma GCC unroll 4
   for (int64_t i = 0; i < C; ++i) {
 #pragma GCC unroll 4
